@@ -1,0 +1,83 @@
+"""What a case asks of a backend, as the facts a `Support` is judged by.
+
+Pure arithmetic on a case: no address, no device. A descriptor of size zero counts as a descriptor and as a size; where
+it points is the runner's choice and no part of `address_multiple`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from backends.contract import Ask
+from strategies.case import Case, Pool, Run
+from strategies.footprint import PAGE, destination_footprint, source_footprint
+
+FEW = 64  # up to so many ids a plain loop is faster than numpy
+
+
+def ask(case: Case) -> Ask:
+    """The facts of `case` that a backend's declaration speaks about."""
+    sizes = {0} if case.submission.zero_entries else set()
+    bits = PAGE  # every bit that is set in some address; the lowest one is the multiple
+    bases = zip(case.tensors, source_footprint(case).bases, destination_footprint(case).bases, strict=True)
+    for tensor, source_base, destination_base in bases:
+        if not tensor.sources:
+            continue
+        runs = tensor.runs or (Run(0, 0, tensor.page_bytes),)
+        sizes.update(run.nbytes for run in runs)
+        sources = [(run.source, run.source_step if run.count > 1 else 0) for run in runs]
+        destinations = [(run.destination, run.destination_step if run.count > 1 else 0) for run in runs]
+        for part in (
+            *_parts(tensor.source, tensor.sources, source_base, sources),
+            *_parts(tensor.destination, tensor.destinations, destination_base, destinations),
+        ):
+            bits |= part
+    return Ask(
+        direction=case.direction,
+        source=case.source_memory,
+        destination=case.destination_memory,
+        stream=case.submission.stream,
+        sizes=tuple(sorted(sizes)),
+        descriptors=case.descriptors,
+        address_multiple=bits & -bits,
+        dense=is_dense(case),
+        late_source=case.submission.late_source,
+    )
+
+
+def is_dense(case: Case) -> bool:
+    """Whether each descriptor is one whole block of one pool that has no padding on either side."""
+    if len(case.tensors) != 1 or case.tensors[0].runs:
+        return False
+    tensor = case.tensors[0]
+    return all(
+        pool.stride == tensor.page_bytes and pool.chunk_stride in (0, pool.per_chunk * pool.stride)
+        for pool in (tensor.source, tensor.destination)
+    )
+
+
+def offsets(pool: Pool, ids: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """`pool.offset` of every id at once: int64, shape (len(ids),), bytes."""
+    chunk, sub = np.divmod(np.asarray(ids, dtype=np.int64), pool.per_chunk)
+    found: np.ndarray[tuple[int], np.dtype[np.int64]] = (
+        pool.origin + chunk * (pool.chunk_stride or pool.per_chunk * pool.stride) + sub * pool.stride
+    )
+    return found
+
+
+def _parts(pool: Pool, ids: Sequence[int], base: int, starts: list[tuple[int, int]]) -> Iterator[int]:
+    """The first address, and how far the others are from it: a power of two divides all addresses if it divides these.
+
+    `starts`: per run its first offset in a block and its step."""
+    first = pool.offset(ids[0])
+    yield base + first + starts[0][0]
+    for start, step in starts:
+        yield start - starts[0][0]
+        yield step
+    if len(ids) <= FEW:
+        for block in ids:
+            yield pool.offset(block) - first
+    else:
+        yield int(np.bitwise_or.reduce(offsets(pool, ids) - first))
