@@ -1,0 +1,119 @@
+"""Real memory for both sides of a case: fenced regions that are kept between cases, sparse ones that are not.
+
+Fills and reads back whole images through the platform, never through a backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from backends.contract import Device, DeviceError, Memory
+from backends.platforms.contract import OpenDevice, Region
+from conformance.fill import Bytes
+from strategies.case import Case, Fence
+from strategies.footprint import (
+    PAGE,
+    SPARSE_ALIGN,
+    Footprint,
+    destination_footprint,
+    source_footprint,
+)
+
+LEAST_REGION = 2 << 20  # bytes of a kept region: most cases fit, so that regions are mapped once
+
+
+class Impossible(Exception):
+    """This machine can't build the arena that a case asks for; the text says what is missing."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a case in memory: its arena begins at `address`."""
+
+    memory: Memory
+    footprint: Footprint
+    address: int
+    device: OpenDevice
+    region: Region
+
+    def upload(self, image: Bytes) -> None:
+        """Put the image's extents in place, finished on return."""
+        at = 0
+        for offset, nbytes in self.footprint.extents:
+            self.device.write(self.memory, self.address + offset, image[at : at + nbytes])
+            at += nbytes
+
+    def upload_late(self, image: Bytes, delay_seconds: float) -> None:
+        """Enqueue the same on the current stream, after a delay."""
+        at = 0
+        for offset, nbytes in self.footprint.extents:
+            self.device.write_late(self.memory, self.address + offset, image[at : at + nbytes], delay_seconds)
+            at, delay_seconds = at + nbytes, 0.0
+
+    def download(self, image: Bytes) -> None:
+        """Read the extents back into the image."""
+        at = 0
+        for offset, nbytes in self.footprint.extents:
+            self.device.read(self.memory, self.address + offset, image[at : at + nbytes])
+            at += nbytes
+
+
+class Arenas:
+    """Arenas on one open device. Keeps one dense region a side and memory kind, grown when a case needs more."""
+
+    def __init__(self, device: OpenDevice) -> None:
+        self._device = device
+        self._kept: dict[tuple[str, Memory], Region] = {}
+
+    @contextmanager
+    def both(self, case: Case) -> Iterator[tuple[Side, Side]]:
+        """The source and the destination side of a case. Raises Impossible."""
+        with (
+            self._side("source", case.source_memory, source_footprint(case)) as source,
+            self._side("destination", case.destination_memory, destination_footprint(case)) as destination,
+        ):
+            yield source, destination
+
+    @contextmanager
+    def _side(self, name: str, memory: Memory, footprint: Footprint) -> Iterator[Side]:
+        facts: Device = self._device.facts
+        if memory.value not in facts.memory:
+            raise Impossible(f"{name}: {facts.platform} has no {memory.value} memory here; it has {facts.memory}")
+        try:
+            if footprint.sparse:
+                region = self._device.map_sparse(memory, footprint.span, footprint.extents, SPARSE_ALIGN)
+            else:
+                region = self._dense(name, memory, footprint.span)
+        except DeviceError as error:
+            raise Impossible(f"{name}: {error}") from error
+        address = _place(region, footprint)
+        try:
+            yield Side(memory, footprint, address, self._device, region)
+        finally:
+            if footprint.sparse:
+                self._device.unmap(region)
+
+    def _dense(self, name: str, memory: Memory, nbytes: int) -> Region:
+        kept = self._kept.get((name, memory))
+        if kept is None or kept.nbytes < nbytes:
+            if kept is not None:
+                self._device.unmap(self._kept.pop((name, memory)))
+            size = LEAST_REGION
+            while size < nbytes:
+                size *= 2
+            kept = self._kept[name, memory] = self._device.map(memory, size)
+        return kept
+
+
+def _place(region: Region, footprint: Footprint) -> int:
+    if footprint.fence is not Fence.NONE and not region.fenced:
+        raise Impossible(f"{region.memory.value} memory can't end at an unmapped page here (fence {footprint.fence.value})")
+    if footprint.fence is Fence.AFTER and not footprint.sparse:
+        address = region.address + region.nbytes - footprint.span
+    else:
+        address = region.address
+    if address % PAGE:
+        raise Impossible(f"{region.memory.value} memory begins at {region.address:#x}, not at a multiple of {PAGE}")
+    return address

@@ -1,0 +1,221 @@
+"""A worker's side of a device process: send a case, get evidence, whatever becomes of the process.
+
+When the process dies, its server is asked how. If it was running this worker's case, that death is the evidence; if it
+was somebody else's, the case is sent again to the process that follows. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+
+import numpy as np
+
+from backends.contract import Device, Support
+from conformance.device import images as shared
+from conformance.device import sockets
+from conformance.device.protocol import (
+    AskClean,
+    AskFate,
+    Buffer,
+    Death,
+    Describe,
+    Description,
+    Hello,
+    Run,
+    Welcome,
+)
+from conformance.device.runner import BackendUnavailable, DeviceUnavailable, deadline_seconds
+from conformance.device.server import device_address
+from conformance.evidence import Evidence, Outcome
+from conformance.oracle import Images
+from strategies.case import Case
+
+CONNECT_SECONDS = 180.0  # for a server that still loads torch
+LEAST_BUFFER = 1 << 20
+SETTLE_SECONDS = 0.3  # in a clean process, for an error that surfaces late
+
+
+@dataclass
+class DeviceClient:
+    """One worker's access to one device. Opens on first use; `close` when done."""
+
+    address: str  # of the server's control socket
+    index: int
+    worker: str
+    floor_seconds: float  # the shortest deadline of a case
+    restarts: int = 0  # device processes this worker's cases have cost
+    _channel: _Channel | None = None
+    _supports: dict[str, Support] = field(default_factory=dict)
+    _ticket: int = 0
+
+    @property
+    def device(self) -> Device:
+        """The device's facts. Raises DeviceUnavailable."""
+        return self._open().device
+
+    def support(self, backend: str) -> Support:
+        """What the backend declares on this device. Raises BackendUnavailable and DeviceUnavailable."""
+        if backend not in self._supports:
+            while True:
+                channel = self._open()
+                try:
+                    self._supports[backend] = channel.describe(backend)
+                    break
+                except (EOFError, OSError):
+                    death = self._mourn(channel)
+                    if death.worker == self.worker and death.running:
+                        raise BackendUnavailable(f"backend {backend}: loading it ended the process: {death.how}") from None
+        return self._supports[backend]
+
+    def run(self, backend: str, case: Case, images: Images) -> Evidence:
+        """Run a case in the device's process; `images` are overwritten with what memory holds afterwards."""
+        self.support(backend)
+        while True:
+            channel = self._open()
+            try:
+                return self._run_on(channel, backend, case, images, 0.0)
+            except (EOFError, OSError):
+                death = self._mourn(channel)
+                if (death.worker, death.ticket) == (self.worker, self._ticket) and death.running:
+                    self.restarts += 1
+                    return _evidence(death)
+
+    def run_clean(self, backend: str, case: Case, images: Images) -> Evidence:
+        """The same in a process of its own that has run nothing before, with a look at the device some time later."""
+        with self._clean() as channel:
+            try:
+                channel.describe(backend)
+                return self._run_on(channel, backend, case, images, SETTLE_SECONDS)
+            except (EOFError, OSError):
+                return _evidence(self._fate(channel.pid))
+
+    def close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def _run_on(self, channel: _Channel, backend: str, case: Case, images: Images, settle: float) -> Evidence:
+        self._ticket += 1
+        deadline = deadline_seconds(case, self._supports[backend], channel.bandwidth, self.floor_seconds) + settle
+        return channel.run(self._ticket, backend, case, images, deadline, settle)
+
+    def _open(self) -> _Channel:
+        if self._channel is None:
+            self._channel = _Channel(device_address(self.address, self.index), self.worker)
+            for backend in self._supports:
+                self._channel.describe(backend)
+        return self._channel
+
+    @contextmanager
+    def _clean(self) -> Iterator[_Channel]:
+        control = _connect(self.address)
+        try:
+            control.send(AskClean(self.index))
+            channel = _Channel(control.recv(), self.worker)
+            try:
+                yield channel
+            finally:
+                channel.close()
+        finally:
+            control.close()
+
+    def _mourn(self, channel: _Channel) -> Death:
+        """The process behind `channel` hung up: forget it and learn how it ended."""
+        self.close()
+        return self._fate(channel.pid)
+
+    def _fate(self, pid: int) -> Death:
+        control = _connect(self.address)
+        try:
+            control.send(AskFate(pid))
+            death: Death = control.recv()
+            return death
+        except (EOFError, OSError) as error:
+            raise DeviceUnavailable(f"the server of device processes is gone ({error or 'it hung up'})") from error
+        finally:
+            control.close()
+
+
+class _Channel:
+    """A connection to one device process."""
+
+    def __init__(self, address: str, worker: str) -> None:
+        self._connection = _connect(address)
+        self._buffer: mmap.mmap | None = None
+        self._connection.send(Hello(worker))
+        welcome = self._connection.recv()
+        assert isinstance(welcome, Welcome)
+        self.pid = welcome.pid
+        if welcome.device is None:
+            self.close()
+            raise DeviceUnavailable(welcome.failure)
+        self.device = welcome.device
+        self.bandwidth = welcome.bandwidth
+
+    def describe(self, backend: str) -> Support:
+        self._connection.send(Describe(backend, json.dumps({"loading": backend})))
+        answer = self._connection.recv()
+        assert isinstance(answer, Description)
+        if answer.support is None:
+            raise BackendUnavailable(answer.failure)
+        return answer.support
+
+    def run(
+        self, ticket: int, backend: str, case: Case, images: Images, deadline: float, settle: float
+    ) -> Evidence:
+        sizes = images.source.size, images.destination.size
+        mine = shared.views(self._room(shared.capacity(*sizes)), *sizes)
+        np.copyto(mine.source, images.source)
+        np.copyto(mine.destination, images.destination)
+        text = f'{{"backend":{json.dumps(backend)},"case":{case.dumps()}}}'
+        self._connection.send(Run(ticket, backend, case, text, *sizes, deadline, settle))
+        evidence = self._connection.recv()
+        assert isinstance(evidence, Evidence)
+        np.copyto(images.source, mine.source)
+        np.copyto(images.destination, mine.destination)
+        return evidence
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._connection.close()
+
+    def _room(self, nbytes: int) -> mmap.mmap:
+        if self._buffer is None or len(self._buffer) < nbytes:
+            size = LEAST_BUFFER
+            while size < nbytes:
+                size *= 2
+            descriptor = shared.new_file(size)
+            try:
+                self._buffer = mmap.mmap(descriptor, size)
+                self._connection.send(Buffer(size))
+                reduction.send_handle(self._connection, descriptor, self.pid)
+            finally:
+                os.close(descriptor)
+        return self._buffer
+
+
+def _connect(address: str) -> Connection:
+    give_up = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            return sockets.connect(address)
+        except ConnectionRefusedError as error:
+            if time.monotonic() > give_up:
+                raise DeviceUnavailable("the server of device processes does not answer; see its output above") from error
+            time.sleep(0.02)
+
+
+def _evidence(death: Death) -> Evidence:
+    outcome = Outcome.HANG if death.hang else Outcome.FAULT
+    return Evidence(
+        outcome, text=death.how, output=death.output, pid=death.pid, serial=death.serial, previous=death.previous
+    )

@@ -1,0 +1,64 @@
+"""Cases in the caller's own process (`--isolation none`): for debuggers, compute-sanitizer and profilers.
+
+A crash ends the caller, as it should there, and nothing limits how long a case takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from backends import platforms, registry
+from backends.contract import Backend, Device, Support
+from conformance.device.runner import BackendUnavailable, DeviceUnavailable
+from conformance.evidence import Evidence
+from conformance.execution import Executor
+from conformance.oracle import Images
+from strategies.case import Case
+
+
+@dataclass
+class DirectRunner:
+    """Runs cases on device `index` of a platform, in this process."""
+
+    platform: str
+    index: int
+    restarts: int = 0
+    _executor: Executor | None = None
+    _backends: dict[str, Backend] = field(default_factory=dict)
+
+    @property
+    def device(self) -> Device:
+        return self._open().device.facts
+
+    def support(self, backend: str) -> Support:
+        return self._backend(backend).support(self.device)
+
+    def run(self, backend: str, case: Case, images: Images) -> Evidence:
+        return self._open().execute(self._backend(backend), case, images)
+
+    def run_clean(self, backend: str, case: Case, images: Images) -> Evidence:
+        """There is only this process, so this is `run`."""
+        return self.run(backend, case, images)
+
+    def close(self) -> None:
+        if self._executor is not None:
+            self._executor.device.close()
+            self._executor = None
+
+    def _open(self) -> Executor:
+        if self._executor is None:
+            platform = platforms.load(self.platform)
+            platform.preload()
+            try:
+                self._executor = Executor(platform.open(self.index), interruptible=True)
+            except Exception as error:
+                raise DeviceUnavailable(f"{self.platform} device {self.index} can't be opened: {error}") from error
+        return self._executor
+
+    def _backend(self, name: str) -> Backend:
+        if name not in self._backends:
+            try:
+                self._backends[name] = registry.load(name)
+            except Exception as error:
+                raise BackendUnavailable(f"backend {name}: {type(error).__name__}: {error}") from error
+        return self._backends[name]

@@ -1,0 +1,184 @@
+"""Inside a device process: open the device, load backends, run one request after another.
+
+Forked from the server, so torch is loaded already. A backend may do anything here: what it raises is evidence, and
+when it takes the process down the server says so.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import selectors
+import socket
+import time
+from dataclasses import dataclass, field, replace
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+from typing import NoReturn
+
+import numpy as np
+
+from backends import registry
+from backends.contract import Backend, Device, Memory, Support
+from backends.platforms.contract import OpenDevice, Platform
+from conformance.device import images, sockets
+from conformance.device.journal import Journal
+from conformance.device.protocol import Buffer, Describe, Description, Hello, Run, Welcome
+from conformance.evidence import Evidence
+from conformance.execution import Executor
+
+DESCRIBE_SECONDS = 120.0  # to import a backend
+FIRST_CASE_SECONDS = 60.0  # more for a backend's first case in a process: kernels are compiled then
+BANDWIDTH_BYTES = 8 << 20
+
+
+@dataclass
+class _Worker:
+    name: str = ""
+    buffer: mmap.mmap | None = None
+
+
+@dataclass
+class DeviceProcess:
+    """Serves every worker that connects to `listener`, one request at a time; returns when it must be replaced.
+
+    With `single`, it serves one connection and returns when that closes.
+    """
+
+    platform: Platform
+    index: int
+    listener: socket.socket
+    journal: Journal
+    single: bool = False
+    _workers: dict[Connection, _Worker] = field(default_factory=dict)
+    _backends: dict[str, Backend] = field(default_factory=dict)
+    _warm: set[str] = field(default_factory=set)
+
+    def serve(self) -> str:
+        """Run until the device is in error (returns its text) or, with `single`, until the connection closes."""
+        device, failure = _open(self.platform, self.index)
+        welcome = Welcome(os.getpid(), device and device.facts, _bandwidth(device) if device else 0.0, failure)
+        executor = Executor(device) if device else None
+        selector = selectors.DefaultSelector()
+        selector.register(self.listener, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is self.listener:
+                    connection = sockets.accept(self.listener)
+                    if connection is not None:
+                        self._workers[connection] = _Worker()
+                        selector.register(connection, selectors.EVENT_READ)
+                        if self.single:
+                            selector.unregister(self.listener)
+                    continue
+                connection = key.fileobj  # type: ignore[assignment]
+                assert isinstance(connection, Connection)
+                try:
+                    poisoned = self._answer(connection, welcome, executor)
+                except (EOFError, OSError):
+                    selector.unregister(connection)
+                    connection.close()
+                    del self._workers[connection]
+                    if self.single:
+                        return ""
+                    continue
+                if poisoned:
+                    return poisoned
+
+    def _answer(self, connection: Connection, welcome: Welcome, executor: Executor | None) -> str | None:
+        """Answer one message; the text of the device's error if this process is of no more use."""
+        worker = self._workers[connection]
+        message = connection.recv()
+        if isinstance(message, Hello):
+            worker.name = message.worker
+            connection.send(welcome)
+        elif isinstance(message, Buffer):
+            descriptor = reduction.recv_handle(connection)
+            worker.buffer = mmap.mmap(descriptor, message.nbytes)
+            os.close(descriptor)
+        elif isinstance(message, Describe):
+            self.journal.begin(worker.name, 0, message.text, DESCRIBE_SECONDS)
+            description = self._describe(message.backend, welcome.device)
+            self.journal.end()
+            connection.send(description)
+        elif isinstance(message, Run):
+            assert executor is not None and worker.buffer is not None
+            evidence = self._run(worker, message, executor)
+            connection.send(evidence)
+            return evidence.poisoned
+        return None
+
+    def _describe(self, name: str, device: Device | None) -> Description:
+        assert device is not None
+        backend, failure = (self._backends.get(name), "")
+        if backend is None:
+            backend, failure = _load(name)
+        if backend is None:
+            return Description(name, None, failure)
+        support, failure = _declared(backend, device)
+        if support is not None:
+            self._backends[name] = backend
+        return Description(name, support, failure)
+
+    def _run(self, worker: _Worker, run: Run, executor: Executor) -> Evidence:
+        assert worker.buffer is not None
+        deadline = run.deadline_seconds + (0 if run.backend in self._warm else FIRST_CASE_SECONDS)
+        self._warm.add(run.backend)
+        self.journal.begin(worker.name, run.ticket, run.text, deadline)
+        contents = images.views(worker.buffer, run.source_bytes, run.destination_bytes)
+        evidence = executor.execute(self._backends[run.backend], run.case, contents)
+        if run.settle_seconds and not evidence.poisoned:
+            time.sleep(run.settle_seconds)
+            evidence = replace(evidence, poisoned=_late_error(executor.device))
+        if evidence.poisoned:
+            evidence = replace(evidence, previous=self.journal.read().previous)
+        self.journal.end()
+        return evidence
+
+
+def run_forever(process: DeviceProcess) -> NoReturn:
+    """Serve, then end this process at once: whatever threads a backend left behind don't keep it."""
+    process.serve()
+    os._exit(0)
+
+
+def _open(platform: Platform, index: int) -> tuple[OpenDevice | None, str]:
+    try:
+        return platform.open(index), ""
+    except Exception as error:
+        return None, f"{platform.name} device {index} can't be opened: {type(error).__name__}: {error}"
+
+
+def _bandwidth(device: OpenDevice) -> float:
+    """Bytes a second of a write and a read back of device memory."""
+    region = device.map(Memory.DEVICE, BANDWIDTH_BYTES)
+    data = np.ones(BANDWIDTH_BYTES, np.uint8)
+    begun = time.perf_counter()
+    device.write(Memory.DEVICE, region.address, data)
+    device.read(Memory.DEVICE, region.address, data)
+    seconds = time.perf_counter() - begun
+    device.unmap(region)
+    return 2 * BANDWIDTH_BYTES / seconds
+
+
+def _load(name: str) -> tuple[Backend | None, str]:
+    try:
+        return registry.load(name), ""
+    except BaseException as error:  # an import may raise anything, SystemExit included
+        return None, f"backend {name}: {type(error).__name__}: {error}"
+
+
+def _declared(backend: Backend, device: Device) -> tuple[Support | None, str]:
+    try:
+        return backend.support(device), ""
+    except BaseException as error:
+        return None, f"backend {backend.name}: support() raised {type(error).__name__}: {error}"
+
+
+def _late_error(device: OpenDevice) -> str | None:
+    try:
+        device.synchronize()
+    except Exception as error:
+        return str(error)
+    return device.health()
+

@@ -1,0 +1,47 @@
+"""What runs cases, whichever process they run in; and how long one may take."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from backends.contract import Device, Support
+from conformance.evidence import Evidence
+from conformance.oracle import Images
+from strategies.case import Case
+from strategies.footprint import destination_footprint, source_footprint
+
+SLACK = 100.0  # times the time that the bytes and descriptors should take
+SECONDS_A_DESCRIPTOR = 20e-6  # several times what the slowest path measured took (a loop of async copies)
+
+
+class DeviceUnavailable(RuntimeError):
+    """The device can't be used, or its server is gone; the text says why."""
+
+
+class BackendUnavailable(RuntimeError):
+    """The backend can't be loaded or can't run on this device; the text says why."""
+
+
+class Runner(Protocol):
+    """Runs cases on one device."""
+
+    restarts: int
+
+    @property
+    def device(self) -> Device: ...
+
+    def support(self, backend: str) -> Support: ...
+
+    def run(self, backend: str, case: Case, images: Images) -> Evidence: ...
+
+    def run_clean(self, backend: str, case: Case, images: Images) -> Evidence: ...
+
+    def close(self) -> None: ...
+
+
+def deadline_seconds(case: Case, support: Support, bandwidth: float, floor_seconds: float) -> float:
+    """How long a case may take, from its bytes, the bandwidth measured on the device (bytes a second) and the number
+    of descriptors; never below the floor."""
+    nbytes = source_footprint(case).image_bytes + destination_footprint(case).image_bytes
+    seconds = nbytes / max(bandwidth, 1.0) + case.descriptors * SECONDS_A_DESCRIPTOR
+    return max(floor_seconds, SLACK * support.relative_cost * seconds)

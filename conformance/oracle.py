@@ -1,0 +1,101 @@
+"""What memory must hold after a case: computed with numpy from block ids, independent of torch, of every backend,
+and of the code that makes descriptors.
+
+Deliberately a plain loop over blocks: it is the reference, so it is boring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from conformance.fill import Bytes, Content, fill
+from strategies.case import Case, Pool, Run, Tensor
+from strategies.footprint import Footprint, destination_footprint, source_footprint
+
+
+@dataclass(frozen=True)
+class Images:
+    """The contents of both arenas, extent after extent, flat uint8."""
+
+    source: Bytes
+    destination: Bytes
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One run of bytes that the case copies, as offsets in the two images."""
+
+    source: int
+    destination: int
+    nbytes: int
+
+
+def initial(case: Case) -> Images:
+    """Both images before the copy."""
+    source = np.empty(source_footprint(case).image_bytes, np.uint8)
+    destination = np.empty(destination_footprint(case).image_bytes, np.uint8)
+    fill(source, case.seed, Content.SOURCE)
+    fill(destination, case.seed, Content.DESTINATION)
+    return Images(source, destination)
+
+
+def expected(case: Case, before: Images) -> Images:
+    """Both images after the copy, given the initial ones (which are not changed).
+
+    With duplicate destinations (Case.undefined) the last one in order wins here; `allowed` tells the others.
+    """
+    source, destination = before.source, before.destination.copy()
+    for piece in pieces(case):
+        destination[piece.destination : piece.destination + piece.nbytes] = source[
+            piece.source : piece.source + piece.nbytes
+        ]
+    if case.round_trip:
+        source = np.empty_like(source)
+        fill(source, case.seed, Content.WIPED)
+        for piece in pieces(case):
+            source[piece.source : piece.source + piece.nbytes] = destination[
+                piece.destination : piece.destination + piece.nbytes
+            ]
+    return Images(source, destination)
+
+
+def pieces(case: Case) -> Iterator[Piece]:
+    """Every run of bytes the case copies, in order."""
+    sources, destinations = source_footprint(case), destination_footprint(case)
+    find_source, find_destination = _finder(sources), _finder(destinations)
+    for tensor, source_base, destination_base in zip(
+        case.tensors, sources.bases, destinations.bases, strict=True
+    ):
+        runs = tensor.runs or (Run(0, 0, tensor.page_bytes),)
+        for source_block, destination_block in zip(tensor.sources, tensor.destinations, strict=True):
+            source = find_source(source_base + block_offset(tensor.source, source_block))
+            destination = find_destination(destination_base + block_offset(tensor.destination, destination_block))
+            for run in runs:
+                for i in range(run.count):
+                    yield Piece(
+                        source + run.source + i * run.source_step,
+                        destination + run.destination + i * run.destination_step,
+                        run.nbytes,
+                    )
+
+
+def block_offset(pool: Pool, block: int) -> int:
+    """Bytes from the tensor's base to a block: written here a second time, so that one mistake can't hide itself."""
+    row = pool.chunk_stride if pool.chunk_stride else pool.stride * pool.per_chunk
+    return pool.origin + row * (block // pool.per_chunk) + pool.stride * (block % pool.per_chunk)
+
+
+def copied_bytes(case: Case) -> int:
+    """How many bytes the case moves."""
+    return sum(len(tensor.sources) * _page_moved(tensor) for tensor in case.tensors)
+
+
+def _page_moved(tensor: Tensor) -> int:
+    return sum(run.nbytes * run.count for run in tensor.runs) if tensor.runs else tensor.page_bytes
+
+
+def _finder(footprint: Footprint) -> Callable[[int], int]:
+    return footprint.image_offset if footprint.sparse else int
