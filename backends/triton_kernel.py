@@ -1,0 +1,170 @@
+"""The Triton kernel that copies descriptors on raw addresses, and its launch. Importing this imports Triton.
+
+A batch is cut so that a program never meets a tail: `plan` splits every descriptor into whole words and, where source
+and destination are not aligned alike, bytes. The kernel then copies tiles of ROWS descriptors by COLS words.
+Which tiles a program takes is a matter of speed alone: `Shape` says how many programs, and how large a tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+import triton
+import triton.language as tl
+
+from backends.descriptors import Descriptors, IntArray
+
+Columns = tuple[IntArray, IntArray, IntArray]  # source addresses, destination addresses, sizes in bytes
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a copy is spread over the device.
+
+    A kernel that reads host memory wants many programs, since each waits about 2 us for its bytes; one that writes
+    host memory collapses when many do (facts of one H200 over PCIe, see benchmarks).
+    """
+
+    programs: int  # at most
+    chunk: int  # bytes of a tile; a power of two, 512 or more
+    warps: int
+    table_on_device: bool  # copy the descriptors to the device first; else the kernel reads them in host memory
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: descriptors in words of one width, all addresses and sizes multiples of `alignment` bytes."""
+
+    columns: Columns
+    alignment: int  # 16 and 8: words of 8 bytes; 1: single bytes
+    rows: int  # descriptors in a tile
+    cols: int  # words in a tile of one descriptor
+    tiles_per_row: int  # tiles that the longest descriptor takes
+
+    @property
+    def count(self) -> int:
+        return len(self.columns[0])
+
+    @property
+    def tiles(self) -> int:
+        return -(-self.count // self.rows) * self.tiles_per_row
+
+    def write_table(self, table: IntArray) -> None:
+        """Put the columns end to end into the first 3 * count words of `table`, as the kernel reads them."""
+        count = self.count
+        for place, column in enumerate(self.columns):
+            table[place * count : (place + 1) * count] = column
+
+
+def plan(descriptors: Descriptors, chunk: int) -> list[Launch]:
+    """Split a batch of one entry or more into launches that together copy every byte once.
+
+    Words are cut at multiples of 16 where every source is aligned to 16 as its destination is, else of 8. Heads,
+    tails and entries that are aligned otherwise are copied by bytes. Long entries are split, so that one of them
+    doesn't make every other one take as many tiles.
+    """
+    source, destination, size = descriptors.sources, descriptors.destinations, descriptors.sizes
+    low_bits = int(np.bitwise_or.reduce(source | destination | size)) & 15
+    if low_bits in (0, 8):
+        return [_launch((source, destination, size), 16 if low_bits == 0 else 8, chunk)]
+    apart = source ^ destination
+    unit = 8 if (apart & 15).any() else 16
+    head = np.where(apart & (unit - 1), size, np.minimum(-source & (unit - 1), size))
+    body = (size - head) & -unit
+    behind = head + body
+    words = (source + head, destination + head, body)
+    ends = (
+        np.concatenate([source, source + behind]),
+        np.concatenate([destination, destination + behind]),
+        np.concatenate([head, size - behind]),
+    )
+    parts = ((_nonempty(words), unit), (_nonempty(ends), 1))
+    return [_launch(columns, alignment, chunk) for columns, alignment in parts if len(columns[0])]
+
+
+def _nonempty(columns: Columns) -> Columns:
+    source, destination, size = columns
+    some = size > 0
+    return source[some], destination[some], size[some]
+
+
+def _launch(columns: Columns, alignment: int, chunk: int) -> Launch:
+    word = min(alignment, 8)
+    longest = int(columns[2].max())
+    piece = max(chunk, _power_of_two(ceil(columns[2].mean())))
+    if longest > piece:
+        columns = _split(columns, piece)
+        longest = piece
+    rows = next((rows for rows in (256, 64, 16, 4, 2) if longest * rows <= chunk), 1)
+    cols = chunk // rows // word
+    return Launch(columns, alignment, rows, cols, -(-longest // (cols * word)))
+
+
+def _split(columns: Columns, piece: int) -> Columns:
+    """Cut entries that are longer than `piece` bytes, which is the mean or more: at most twice as many come out."""
+    source, destination, size = columns
+    pieces = -(-size // piece)
+    first = np.cumsum(pieces) - pieces
+    offset = (np.arange(pieces.sum()) - np.repeat(first, pieces)) * piece
+    return (
+        np.repeat(source, pieces) + offset,
+        np.repeat(destination, pieces) + offset,
+        np.minimum(np.repeat(size, pieces) - offset, piece),
+    )
+
+
+def _power_of_two(value: int) -> int:
+    return 1 << max(value - 1, 0).bit_length()
+
+
+def run(launch: Launch, table_address: int, shape: Shape) -> None:
+    """Launch on the current stream; the device reads the launch's table at `table_address`."""
+    kernel: Any = copy_tiles
+    kernel[(min(shape.programs, launch.tiles),)](
+        table_address,
+        launch.count,
+        launch.tiles_per_row,
+        launch.tiles,
+        ALIGNMENT=launch.alignment,
+        ROWS=launch.rows,
+        COLS=launch.cols,
+        num_warps=shape.warps,
+    )
+
+
+@triton.jit(do_not_specialize=["count", "tiles_per_row", "tiles"])  # type: ignore[untyped-decorator]
+def copy_tiles(  # type: ignore[no-untyped-def]
+    table_address,
+    count,
+    tiles_per_row,
+    tiles,
+    ALIGNMENT: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+):
+    """Copy tiles pid, pid + programs, ... of a batch. `table_address`: 3 * count int64, see `Launch`."""
+    word_type: tl.constexpr = tl.uint8 if ALIGNMENT == 1 else tl.int64
+    word: tl.constexpr = 1 if ALIGNMENT == 1 else 8
+    table = tl.cast(table_address, tl.pointer_type(tl.int64))
+    count = tl.cast(count, tl.int64)
+    tiles_per_row = tl.cast(tiles_per_row, tl.int64)
+    for tile in range(tl.cast(tl.program_id(0), tl.int64), tl.cast(tiles, tl.int64), tl.num_programs(0)):
+        entry = tile // tiles_per_row * ROWS + tl.arange(0, ROWS)
+        live = entry < count
+        source = tl.load(table + entry, mask=live, other=0)
+        destination = tl.load(table + count + entry, mask=live, other=0)
+        words = tl.load(table + 2 * count + entry, mask=live, other=0) // word
+        if ALIGNMENT == 16:
+            words = tl.multiple_of(words, 2)
+        column = tile % tiles_per_row * COLS + tl.arange(0, COLS)
+        mask = column[None, :] < words[:, None]
+        from_rows = tl.cast(source, tl.pointer_type(word_type))
+        to_rows = tl.cast(destination, tl.pointer_type(word_type))
+        if ALIGNMENT > 1:
+            from_rows = tl.multiple_of(from_rows, ALIGNMENT)
+            to_rows = tl.multiple_of(to_rows, ALIGNMENT)
+        data = tl.load(from_rows[:, None] + column[None, :], mask=mask)
+        tl.store(to_rows[:, None] + column[None, :], data, mask=mask)
