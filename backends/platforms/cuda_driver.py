@@ -44,6 +44,9 @@ class CudaDriver(GpuDriver):
         self._runtime = runtime
         for name in ("cuGetErrorName", "cuGetErrorString"):
             getattr(library, name).argtypes = [c_int, POINTER(c_char_p)]
+        for name in ("cudaGetErrorName", "cudaGetErrorString") if runtime is not None else ():
+            call = getattr(runtime, name)
+            call.argtypes, call.restype = [c_int], c_char_p
         library.cuGetProcAddress_v2.argtypes = [c_char_p, POINTER(c_void_p), c_int, c_uint64, POINTER(c_int)]
 
     def error(self, code: int) -> str:
@@ -56,7 +59,10 @@ class CudaDriver(GpuDriver):
         if self._runtime is None:
             return None
         code = int(self._runtime.cudaGetLastError())
-        return f"pending in the CUDA runtime: {self.error(code)}" if code else None
+        if code == 0:
+            return None
+        name, words = self._runtime.cudaGetErrorName(code), self._runtime.cudaGetErrorString(code)
+        return f"pending in the CUDA runtime: {name.decode()} ({code}): {words.decode()}"
 
     def batch_api(self) -> str | None:
         # Asked for a version beyond its own, a driver hands out an older form of the call.

@@ -83,6 +83,21 @@ def test_one_byte_beyond_either_end_faults(
 
 
 @each_kind
+def test_fences_are_reserved_not_merely_free(device: CpuDevice, memory: Memory) -> None:
+    """The addresses on both sides are held without access, so that no later mapping can move in."""
+    region = device.map(memory, PAGE)
+    end = region.address + region.nbytes
+    held = []
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        bounds, access = line.split()[:2]
+        start, stop = (int(bound, 16) for bound in bounds.split("-"))
+        if access.startswith("---"):
+            held.append((start, stop))
+    for low, high in ((region.address - hostmap.FENCE, region.address), (end, end + hostmap.FENCE)):
+        assert any(start <= low and high <= stop for start, stop in held)
+
+
+@each_kind
 def test_sparse_regions_reach_beyond_two_to_the_forty(device: CpuDevice, memory: Memory, in_child: InChild) -> None:
     """Windows at offsets beyond 2**40 hold bytes, what lies between them faults, and the address obeys `align`."""
     far = (1 << 40) + 4090
@@ -197,6 +212,7 @@ def test_a_late_write_is_late_and_copies_its_data_first(device: CpuDevice, kind:
     """The destination changes only after the delay, in stream order, to what the data was at the call."""
     region, data, got = device.map(Memory.DEVICE, PAGE), bytes_of(16), np.zeros(16, np.uint8)
     expected = data.copy()
+    begin = time.perf_counter()
     with device.stream(kind):
         device.write_late(Memory.DEVICE, region.address, data, 0.05)
         seen_after: list[int] = []
@@ -205,6 +221,7 @@ def test_a_late_write_is_late_and_copies_its_data_first(device: CpuDevice, kind:
     device.read(Memory.DEVICE, region.address, got)
     assert not got.any()
     device.synchronize()
+    assert time.perf_counter() - begin >= 0.05
     device.read(Memory.DEVICE, region.address, got)
     assert np.array_equal(got, expected)
     assert seen_after == [expected[0]]

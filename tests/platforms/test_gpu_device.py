@@ -6,6 +6,7 @@ import ctypes
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -322,8 +323,15 @@ def test_a_hidden_batch_call_is_no_batch_call() -> None:
 
 def test_pending_runtime_errors_are_told_with_their_source() -> None:
     """What the runtime holds back is named as pending, for CUDA and HIP."""
-    cuda = CudaDriver(FakeCuda(CudaDriver.symbols), type("Runtime", (), {"cudaGetLastError": staticmethod(lambda: 1)}))
-    assert cuda.pending_error() == "pending in the CUDA runtime: CUDA_ERROR_INVALID_VALUE (1): invalid argument"
+    runtime = SimpleNamespace(
+        cudaGetLastError=lambda: 98,
+        cudaGetErrorName=lambda code: b"cudaErrorInvalidDeviceFunction",
+        cudaGetErrorString=lambda code: b"invalid device function",
+    )
+    assert CudaDriver(FakeCuda(CudaDriver.symbols), runtime).pending_error() == (
+        "pending in the CUDA runtime: cudaErrorInvalidDeviceFunction (98): invalid device function"
+    )
+    assert CudaDriver(FakeCuda(CudaDriver.symbols)).pending_error() is None
     library = FakeHip(HipDriver.symbols)
     library.last = 1
     assert HipDriver(library).pending_error() == (
