@@ -233,7 +233,8 @@ def test_synchronize_drains_every_stream_and_raises_the_first_error(device: CpuD
     with device.stream(Stream.SIDE):
         cpu_stream.current().submit(lambda: 1 // 0)
     with device.stream(Stream.DEFAULT):
-        cpu_stream.current().submit(lambda: (time.sleep(0.02), seen.append(1)))
+        cpu_stream.current().submit(lambda: time.sleep(0.02))
+        cpu_stream.current().submit(lambda: seen.append(1))
     with pytest.raises(DeviceError, match="ZeroDivisionError on the side stream"):
         device.synchronize()
     assert seen == [1]

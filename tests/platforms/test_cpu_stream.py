@@ -19,7 +19,8 @@ from backends.cpu_stream import CpuStream
 def test_work_runs_in_the_order_of_submission() -> None:
     """A slow first piece of work still comes before a fast second one."""
     stream, seen = CpuStream(), []
-    stream.submit(lambda: (time.sleep(0.02), seen.append(1)))
+    stream.submit(lambda: time.sleep(0.02))
+    stream.submit(lambda: seen.append(1))
     stream.submit(lambda: seen.append(2))
     stream.synchronize()
     assert seen == [1, 2]

@@ -141,7 +141,12 @@ def test_cuda_is_what_its_driver_answers(
 def test_the_driver_is_asked_once_for_each_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer is remembered until the variable changes."""
     asked: list[str | None] = []
-    monkeypatch.setattr(device_count, "count", lambda *names: asked.append(os.environ.get("CUDA_VISIBLE_DEVICES")) or 1)
+
+    def answer(*names: str) -> int:
+        asked.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return 1
+
+    monkeypatch.setattr(device_count, "count", answer)
     for value in ("0", "0", "1"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
         assert cuda.PLATFORM.device_count() == 1
