@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -233,6 +234,22 @@ def _check_tensor(where: str, tensor: Tensor, case: Case) -> None:
         _require(min(run.source, run.destination) >= 0, f"{at}: offsets are 0 or more")
         apart = run.count == 1 or min(run.source_step, run.destination_step) >= run.nbytes
         _require(apart, f"{at}: steps smaller than nbytes make pieces overlap")
+    _require(
+        case.undefined or not _overlap([(run.destination, run.destination_step, run) for run in tensor.runs]),
+        f"{where}.runs: two pieces write the same bytes of a page, which is undefined; set Case.undefined",
+    )
+    _require(
+        not case.round_trip or not _overlap([(run.source, run.source_step, run) for run in tensor.runs]),
+        f"{where}.runs: two pieces of one source byte have no way back (round_trip)",
+    )
+
+
+def _overlap(runs: list[tuple[int, int, Run]]) -> bool:
+    """Whether pieces of runs (start, step, run) share a byte. Inside one run they don't."""
+    if len(runs) < 2:
+        return False
+    pieces = sorted((start + i * step, run.nbytes) for start, step, run in runs for i in range(run.count))
+    return any(start + nbytes > after for (start, nbytes), (after, _) in pairwise(pieces))
 
 
 def _reach(step: int, run: Run) -> int:

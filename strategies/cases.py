@@ -110,7 +110,7 @@ def _cases(draw: st.DrawFn, scope: Scope, returning: bool = False) -> Case:
     fences = source_fence, destination_fence
     if far:
         tensors = [_far_tensor(draw, scope, draw(pick(*far)), fences)]
-    elif scale is MANY and many_counts(_most_many(scope)):
+    elif scale is MANY and many_counts(scope.most_blocks):
         tensors = [_many_tensor(draw, scope, fences, returning)]
     else:
         tensors = _tensors(draw, scope, fences, returning, big=scale is BIG)
@@ -188,7 +188,6 @@ def _tensors(
 
 def _layout(draw: st.DrawFn, scope: Scope, room: _Room, big: bool) -> Layout:
     most = min(scope.most_bytes, room.image // 8, room.move)
-    most = max(most, scope.size_multiple)
     dense = scope.support.uniform_dense
     if big and not dense and most >= 2 * FAR_PAGE:
         multiple = scope.size_multiple
@@ -204,9 +203,8 @@ def _layout(draw: st.DrawFn, scope: Scope, room: _Room, big: bool) -> Layout:
 
 
 def _whole_page(draw: st.DrawFn, scope: Scope, most: int) -> Layout:
-    """In a dense pool the next block begins where one ends, so its size keeps the addresses' multiple too."""
-    multiple = scope.unit if scope.support.uniform_dense else scope.size_multiple
-    return whole(draw(page_bytes(max(most, multiple), multiple)))
+    """One descriptor a page."""
+    return whole(draw(page_bytes(max(most, scope.page_multiple), scope.page_multiple)))
 
 
 def _tensor(
@@ -272,18 +270,12 @@ def _chunked_ids(draw: st.DrawFn, count: int, sides: tuple[Rows, Rows], blocks: 
     return ids[0], ids[1]
 
 
-def _most_many(scope: Scope) -> int:
-    """Blocks of the smallest size that fit in the budget and the descriptors."""
-    smallest = round_up(scope.unit if scope.support.uniform_dense else scope.size_multiple, scope.address_multiple)
-    return min(scope.most_descriptors, Rows(smallest).capacity(min(scope.budget_bytes, MANY_MOVE)))
-
-
 def _many_tensor(draw: st.DrawFn, scope: Scope, fences: tuple[Fence, Fence], returning: bool) -> Tensor:
-    found = many_counts(_most_many(scope))
+    found = many_counts(scope.most_blocks)
     often = [count for count in found for _ in range(8 if count < 2000 else 3 if count < 10_000 else 1)]
     count = draw(pick(*often))
     room = _Room(scope.budget_bytes, MANY_MOVE, scope.most_descriptors)
-    layout = _whole_page(draw, scope, max(scope.size_multiple, min(scope.most_bytes, MANY_MOVE // (2 * count))))
+    layout = _whole_page(draw, scope, min(scope.most_bytes, MANY_MOVE // (2 * count)))
     return _tensor(draw, scope, layout, room, fences, returning, count=count)
 
 

@@ -133,6 +133,21 @@ class Scope:
         return math.lcm(self.size_multiple, self.address_multiple)
 
     @cached_property
+    def page_multiple(self) -> int:
+        """Every page that is one descriptor is a multiple of it: in a dense pool a block begins where one ends."""
+        return self.unit if self.support.uniform_dense else self.size_multiple
+
+    @cached_property
+    def smallest_row(self) -> int:
+        """Bytes from one block to the next where blocks are as small as can be."""
+        return -(-self.page_multiple // self.address_multiple) * self.address_multiple
+
+    @cached_property
+    def most_blocks(self) -> int:
+        """How many of the smallest blocks fit in half the budget, and in the descriptors."""
+        return max(1, min(self.most_descriptors, (self.budget_bytes // 2) // self.smallest_row))
+
+    @cached_property
     def most_descriptors(self) -> int:
         limit = self.support.max_descriptors
         return self.max_descriptors if limit is None else min(limit, self.max_descriptors)
@@ -145,8 +160,8 @@ class Scope:
         limit = self.support.max_bytes
         room = min(LARGEST_PAGE, self.budget_bytes // 8)
         most = room if limit is None else min(limit, room)
-        if most < self.size_multiple:
-            raise ScopeError(f"no size is left: multiples of {self.size_multiple}, at most {most} bytes")
+        if most < self.page_multiple:
+            raise ScopeError(f"no size is left: multiples of {self.page_multiple}, at most {most} bytes")
         return most
 
     def why_not(self, ask: Ask) -> str | None:
