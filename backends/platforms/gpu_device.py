@@ -42,6 +42,7 @@ class GpuDevice:
         self._registered: dict[int, list[tuple[int, int]]] = {}
         self._staged: list[Any] = []  # what late writes still read
         self._cycles_per_second = 0.0
+        self._staging = torch.cuda.Stream(index)
         self._streams = {
             Stream.SIDE: torch.cuda.Stream(index),
             Stream.DEFAULT: torch.cuda.default_stream(index),
@@ -109,7 +110,7 @@ class GpuDevice:
             where = {"pin_memory": True} if on_device else {"device": f"cuda:{self._index}"}
             staging = self._torch.empty(max(data.nbytes, 1), dtype=self._torch.uint8, **where)
             self._staged.append(staging)
-            self.write(Memory.PINNED if on_device else Memory.DEVICE, staging.data_ptr(), np.ascontiguousarray(data))
+            self._stage(staging.data_ptr(), np.ascontiguousarray(data), on_device)
             self._spin(delay_seconds)
             stream = self._torch.cuda.current_stream(self._index).cuda_stream
         for part, nbytes in parts:
@@ -230,6 +231,15 @@ class GpuDevice:
         if memory not in REGISTERED_KINDS:
             raise DeviceError(f"write_late: a copy to {memory.value} memory is not asynchronous")
         return split(address, nbytes, (each for ranges in self._registered.values() for each in ranges))
+
+    def _stage(self, staging: int, data: Bytes, pinned: bool) -> None:
+        """Fill a staging buffer, finished on return, without waiting for the default streams: a late write before
+        this one may still spin there, and a plain copy to the device would wait for it."""
+        if pinned:
+            host_regions.write(staging, data)
+        else:
+            self._driver.to_device_async(staging, data.ctypes.data, data.nbytes, self._staging.cuda_stream)
+            self._staging.synchronize()
 
     def _spin(self, seconds: float) -> None:
         """Occupy the current stream for about so long; the clock's rate is measured at the first call."""

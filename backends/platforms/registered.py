@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from backends.contract import DeviceError, Memory
 from backends.platforms.hostmap import PAGE, round_up
 
-PIECE = 64 << 10  # bytes of one registration of a region registered in pieces
+PIECE = 64 << 10  # bytes of one registration of a large region registered in pieces
+PIECES = 128  # about how many a smaller region is cut into, so that small cases meet seams too
 
 REGISTERED_KINDS = frozenset(
     {
@@ -25,7 +26,7 @@ def registrations(memory: Memory, address: int, nbytes: int) -> list[tuple[int, 
     if memory not in REGISTERED_KINDS:
         return []
     if memory is Memory.REGISTERED_PIECES:
-        piece = min(PIECE, max(PAGE, round_up(nbytes // 4, PAGE)))  # so that a small region has seams too
+        piece = min(PIECE, max(PAGE, round_up(nbytes // PIECES, PAGE)))
         return [(address + at, min(piece, nbytes - at)) for at in range(0, nbytes, piece)]
     if memory is Memory.REGISTERED_PARTLY:
         return [(address, round_up(nbytes // 2, PAGE))]

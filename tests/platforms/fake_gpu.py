@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -35,8 +35,7 @@ class FakeLibrary:
         self.registered: dict[int, int] = {}
         self.outside: dict[int, int] = {}  # device memory that torch allocated
         self.failing: dict[str, int] = {}  # role -> code
-        self.queue: list[tuple[int, int, int]] = []
-        self.streams: list[int] = []
+        self.queue: list[tuple[int, int, int, int]] = []  # destination, source, bytes, stream
         self.alias = 0  # what device addresses of registered memory are off by
         self.version = 13000
         self._number = itertools.count(1)
@@ -130,20 +129,26 @@ class FakeLibrary:
     def _to_device_async(self, address: int, host: int, nbytes: int, stream: int) -> int | None:
         if not self._on_device(address, nbytes):
             return INVALID
-        self.queue.append((address, host, nbytes))
-        self.streams.append(stream)
+        self.queue.append((address, host, nbytes, stream))
         return None
 
     def _to_host_async(self, host: int, address: int, nbytes: int, stream: int) -> int | None:
         if not self._on_device(address, nbytes):
             return INVALID
-        self.queue.append((host, address, nbytes))
-        self.streams.append(stream)
+        self.queue.append((host, address, nbytes, stream))
         return None
 
     def _synchronize(self) -> None:
-        while self.queue:
-            self._move(*self.queue.pop(0))
+        self.finish(lambda stream: True)
+
+    def finish(self, which: Callable[[int], bool]) -> None:
+        """Do what is enqueued on the streams for which `which` is true."""
+        waiting, self.queue = self.queue, []
+        for destination, source, nbytes, stream in waiting:
+            if which(stream):
+                self._move(destination, source, nbytes)
+            else:
+                self.queue.append((destination, source, nbytes, stream))
 
     def _attribute(self, out: Any, attribute: int, device: int) -> None:
         out._obj.value = 0
@@ -203,11 +208,12 @@ class FakeTorch:
     def __init__(self, library: FakeLibrary) -> None:
         self.library = library
         self.slept: list[int] = []
+        self.handles = itertools.count(0x5EED)
         self.current = SimpleNamespace(cuda_stream=0)
         self.cuda = SimpleNamespace(
             set_device=lambda index: None,
             synchronize=lambda index: None,
-            Stream=lambda index: SimpleNamespace(cuda_stream=0x5EED),
+            Stream=lambda index: self._new_stream(),
             default_stream=lambda index: SimpleNamespace(cuda_stream=0),
             ExternalStream=lambda handle, device: SimpleNamespace(cuda_stream=handle),
             current_stream=lambda index: self.current,
@@ -219,6 +225,12 @@ class FakeTorch:
             get_device_properties=lambda index: SimpleNamespace(
                 name="Fake GPU", major=9, minor=0, uuid="GPU-1234", total_memory=1 << 30
             ),
+        )
+
+    def _new_stream(self) -> SimpleNamespace:
+        handle = next(self.handles)
+        return SimpleNamespace(
+            cuda_stream=handle, synchronize=lambda: self.library.finish(lambda stream: stream == handle)
         )
 
     def empty(self, nbytes: int, dtype: Any = None, device: str | None = None, pin_memory: bool = False) -> Any:

@@ -20,7 +20,7 @@ from backends.platforms.gpu_device import GpuDevice
 from backends.platforms.gpu_driver import GpuDriver
 from backends.platforms.hip_driver import HipDriver
 from backends.platforms.hostmap import PAGE
-from backends.platforms.registered import PIECE, REGISTERED_KINDS, registrations, split
+from backends.platforms.registered import PIECE, PIECES, REGISTERED_KINDS, registrations, split
 
 InChild = Callable[[Callable[[], object]], int]
 KINDS = sorted(set(Memory) - {Memory.HUGE}, key=lambda kind: kind.value)
@@ -148,13 +148,13 @@ def test_registration_follows_the_kind(machine: Machine) -> None:
     device, library = machine.open(), machine.library
     seen = {}
     for memory in KINDS:
-        region = device.map(memory, 4 * PIECE)
+        region = device.map(memory, PIECES * PIECE)
         ranges = sorted((address - region.address, size) for address, size in library.registered.items())
         seen[memory] = ranges
         device.unmap(region)
-    assert seen[Memory.REGISTERED] == seen[Memory.REGISTERED_ANONYMOUS] == [(0, 4 * PIECE)]
-    assert seen[Memory.REGISTERED_PIECES] == [(at * PIECE, PIECE) for at in range(4)]
-    assert seen[Memory.REGISTERED_PARTLY] == [(0, 2 * PIECE)]
+    assert seen[Memory.REGISTERED] == seen[Memory.REGISTERED_ANONYMOUS] == [(0, PIECES * PIECE)]
+    assert seen[Memory.REGISTERED_PIECES] == [(at * PIECE, PIECE) for at in range(PIECES)]
+    assert seen[Memory.REGISTERED_PARTLY] == [(0, PIECES * PIECE // 2)]
     for memory in (Memory.SHARED, Memory.PAGEABLE, Memory.READ_ONLY, Memory.DEVICE, Memory.PINNED):
         assert seen[memory] == []
 
@@ -179,6 +179,7 @@ def test_a_registration_that_fails_halfway_is_undone(machine: Machine) -> None:
 def test_small_regions_in_pieces_have_seams_too() -> None:
     """Two pages are two pieces; a partly registered window always has an unregistered half."""
     assert registrations(Memory.REGISTERED_PIECES, 0, 2 * PAGE) == [(0, PAGE), (PAGE, PAGE)]
+    assert len(registrations(Memory.REGISTERED_PIECES, 0, 2 << 20)) == PIECES
     assert registrations(Memory.REGISTERED_PARTLY, 0, 2 * PAGE) == [(0, PAGE)]
 
 
@@ -199,7 +200,7 @@ def test_pinned_memory_can_not_be_sparse(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "handle"), [(Stream.SIDE, 0x5EED), (Stream.DEFAULT, 0), (Stream.PER_THREAD, 2)], ids=str
+    ("kind", "handle"), [(Stream.SIDE, 0x5EEE), (Stream.DEFAULT, 0), (Stream.PER_THREAD, 2)], ids=str
 )
 @pytest.mark.parametrize("memory", [Memory.DEVICE, Memory.PINNED, Memory.REGISTERED], ids=lambda memory: memory.value)
 def test_a_late_write_goes_through_the_current_stream(
@@ -213,7 +214,7 @@ def test_a_late_write_goes_through_the_current_stream(
     with device.stream(kind):
         device.write_late(memory, region.address, data, 0.003)
     data[:] = 0
-    assert machine.library.streams == [handle]
+    assert [stream for *_, stream in machine.library.queue] == [handle]
     assert machine.torch.slept[-1] == 6_000_000  # 2,000,000 cycles took the fake clock one millisecond
     device.read(memory, region.address, got)
     assert not got.any()
@@ -225,10 +226,10 @@ def test_a_late_write_goes_through_the_current_stream(
 def test_a_late_write_is_cut_at_the_seams_of_registrations(machine: Machine) -> None:
     """A driver refuses a copy across two registrations, so a late write is as many copies as it touches pieces."""
     device = machine.open()
-    region = device.map(Memory.REGISTERED_PIECES, 4 * PIECE)
+    region = device.map(Memory.REGISTERED_PIECES, PIECES * PIECE)
     data, got = bytes_of(PIECE + 20), np.zeros(PIECE + 20, np.uint8)
     device.write_late(Memory.REGISTERED_PIECES, region.address + PIECE - 10, data, 0)
-    assert [nbytes for _, _, nbytes in machine.library.queue] == [10, PIECE, 10]
+    assert [nbytes for _, _, nbytes, _ in machine.library.queue] == [10, PIECE, 10]
     device.synchronize()
     device.read(Memory.REGISTERED_PIECES, region.address + PIECE - 10, got)
     assert np.array_equal(got, data)
