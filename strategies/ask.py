@@ -7,12 +7,15 @@ it points is the runner's choice and no part of `address_multiple`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from backends.contract import Ask
 from strategies.case import Case, Pool, Run
 from strategies.footprint import PAGE, destination_footprint, source_footprint
+
+Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 FEW = 64  # up to so many ids a plain loop is faster than numpy
 
@@ -58,12 +61,10 @@ def is_dense(case: Case) -> bool:
     )
 
 
-def offsets(pool: Pool, ids: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def offsets(pool: Pool, ids: Sequence[int] | Offsets) -> Offsets:
     """`pool.offset` of every id at once: int64, shape (len(ids),), bytes."""
     chunk, sub = np.divmod(np.asarray(ids, dtype=np.int64), pool.per_chunk)
-    found: np.ndarray[tuple[int], np.dtype[np.int64]] = (
-        pool.origin + chunk * (pool.chunk_stride or pool.per_chunk * pool.stride) + sub * pool.stride
-    )
+    found: Offsets = pool.origin + chunk * (pool.chunk_stride or pool.per_chunk * pool.stride) + sub * pool.stride
     return found
 
 
