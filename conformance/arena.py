@@ -83,26 +83,35 @@ class Arenas:
             raise Impossible(f"{name}: {facts.platform} has no {memory.value} memory here; it has {facts.memory}")
         try:
             if footprint.sparse:
-                region = self._device.map_sparse(memory, footprint.span, footprint.extents, SPARSE_ALIGN)
+                region, address = self._sparse(memory, footprint)
             else:
                 region = self._dense(name, memory, footprint.span)
+                address = _place(region, footprint)
         except DeviceError as error:
             raise Impossible(f"{name}: {error}") from error
-        address = _place(region, footprint)
         try:
             yield Side(memory, footprint, address, self._device, region)
         finally:
             if footprint.sparse:
                 self._device.unmap(region)
 
+    def _sparse(self, memory: Memory, footprint: Footprint) -> tuple[Region, int]:
+        """A region for this case alone, and where its arena begins: later where a fence has to meet a granule."""
+        shift = -footprint.span % self._device.granule(memory) if footprint.fence is Fence.AFTER else 0
+        extents = [(shift + offset, nbytes) for offset, nbytes in footprint.extents]
+        region = self._device.map_sparse(memory, shift + footprint.span, extents, SPARSE_ALIGN)
+        return region, region.address + shift
+
     def _dense(self, name: str, memory: Memory, nbytes: int) -> Region:
         kept = self._kept.get((name, memory))
-        if kept is None or kept.nbytes < nbytes:
+        if kept is None or kept.nbytes < nbytes or memory is Memory.REGISTERED_PARTLY:
             if kept is not None:
                 self._device.unmap(self._kept.pop((name, memory)))
             size = LEAST_REGION
             while size < nbytes:
                 size *= 2
+            if memory is Memory.REGISTERED_PARTLY:
+                size = nbytes  # so that the end of the registered half lies within the case
             kept = self._kept[name, memory] = self._device.map(memory, size)
         return kept
 
@@ -110,7 +119,7 @@ class Arenas:
 def _place(region: Region, footprint: Footprint) -> int:
     if footprint.fence is not Fence.NONE and not region.fenced:
         raise Impossible(f"{region.memory.value} memory can't end at an unmapped page here (fence {footprint.fence.value})")
-    if footprint.fence is Fence.AFTER and not footprint.sparse:
+    if footprint.fence is Fence.AFTER:
         address = region.address + region.nbytes - footprint.span
     else:
         address = region.address

@@ -43,6 +43,15 @@ class Comparison:
     nbytes: int
     differences: tuple[Difference, ...]
 
+    def lines(self, names: tuple[str, str] = ("expected", "found")) -> tuple[str, ...]:
+        """Both contents around the first wrong byte, in hex."""
+        width = max(map(len, names))
+        first = self.differences[0]
+        return (
+            f"{names[0]:{width}}  {first.expected}",
+            f"{names[1]:{width}}  {first.found}   ({first.origin})",
+        )
+
 
 MOST = 64  # stretches described; the count of bytes is always whole
 

@@ -18,14 +18,13 @@ from hypothesis import strategies as st
 from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.errors import FlakyFailure
 
-from conformance.verdict import Kind, Verdict
+from conformance.verdict import BROKEN, Verdict
 from strategies.case import Case
+from strategies.simplify import simplify
 
 SHRINK_SECONDS = 60.0  # of shrinking a failure
 SHRINK_BREAKS = 60  # device processes that shrinking one failure may cost
 TOP_UPS = 20  # further searches when Hypothesis ended early (duplicates, a small space)
-
-_BROKEN = (Kind.FAULT, Kind.HANG, Kind.POISONED)
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Failure:
     case: Case
     verdict: Verdict
     name: str = ""  # of the listed example, if it was one
-    sometimes: bool = False  # the same case also passed
+    shrunk: bool = True
     drawn: int = 0  # cases tried until the first failure
     shrinking: int = 0  # executions spent on shrinking
     seconds: float = 0.0
@@ -57,12 +56,13 @@ class _Hunt:
     run: Callable[[Case], Verdict]
     on_drawn: Callable[[Case], None]
     on_verdict: Callable[[Case, Verdict], None]
+    worth_shrinking: Callable[[Verdict], bool]
     drawn: int = 0
     shrinking: int = 0
     breaks: int = 0
     first_failure: float = 0.0
+    worth_it: bool = True
     found: dict[str, tuple[Case, Verdict]] = field(default_factory=dict)
-    passed_too: bool = False
 
     def judge(self, case: Case) -> Verdict:
         """Count and run a case of the search proper."""
@@ -74,28 +74,35 @@ class _Hunt:
 
     def attempt(self, case: Case) -> None:
         """What Hypothesis calls: raises if the case fails."""
-        if not self.found:
-            verdict = self.judge(case)
-        else:
-            known = self.found.get(case.dumps())
-            if known is None and self._spent():
-                return
+        if self.fails(case):
+            raise _failing(self.found[case.dumps()][1])
+
+    def fails(self, case: Case) -> bool:
+        """Run a case; one known to fail is not run again, and once shrinking has had its share no new one is."""
+        if case.dumps() in self.found:
+            return True
+        if self.found:
+            if self._spent():
+                return False
             self.shrinking += 1
-            verdict = known[1] if known else self.run(case)
+            verdict = self.run(case)
+        else:
+            verdict = self.judge(case)
         if verdict.failed:
             self._remember(case, verdict)
-            raise _failing(verdict)
+        return verdict.failed
 
     def _remember(self, case: Case, verdict: Verdict) -> None:
         if not self.found:
             self.first_failure = time.monotonic()
-        if verdict.kind in _BROKEN and case.dumps() not in self.found:
+            self.worth_it = self.worth_shrinking(verdict)
+        if verdict.kind in BROKEN:
             self.breaks += 1
         self.found[case.dumps()] = (case, verdict)
 
     def _spent(self) -> bool:
         """Whether shrinking has had its share: from then on only failures already known fail."""
-        return self.breaks >= SHRINK_BREAKS or time.monotonic() - self.first_failure > SHRINK_SECONDS
+        return not self.worth_it or self.breaks >= SHRINK_BREAKS or time.monotonic() - self.first_failure > SHRINK_SECONDS
 
 
 def search(
@@ -104,27 +111,25 @@ def search(
     run: Callable[[Case], Verdict],
     *,
     examples: Sequence[tuple[str, Case]] = (),
+    allowed: Callable[[Case], bool] = lambda case: True,
+    worth_shrinking: Callable[[Verdict], bool] = lambda verdict: True,
     on_drawn: Callable[[Case], None] = lambda case: None,
     on_verdict: Callable[[Case, Verdict], None] = lambda case, verdict: None,
 ) -> Failure | None:
     """Run `examples`, then `plan.cases` cases of `strategy`; the smallest failing case, or None if none failed.
 
-    `on_drawn` and `on_verdict` see every case of the search proper, shrinking excluded. An example that fails is
-    shrunk too, by searching among the cases that the strategy draws for one that fails the same requirement.
+    `on_drawn` and `on_verdict` see every case of the search proper, shrinking excluded. `allowed` says which cases
+    shrinking may reach; `worth_shrinking` is asked once, about the first failure.
     """
-    hunt = _Hunt(run, on_drawn, on_verdict)
+    hunt = _Hunt(run, on_drawn, on_verdict, worth_shrinking)
     for name, case in examples:
-        verdict = hunt.judge(case)
-        if verdict.failed:
-            return Failure(case, verdict, name, drawn=hunt.drawn)
+        if hunt.fails(case):
+            return _smallest(hunt, allowed, name)
     target = hunt.drawn + plan.cases
     for turn in range(TOP_UPS):
-        left = target - hunt.drawn
-        if left <= 0:
-            break
         before = hunt.drawn
-        if _explore(strategy, hunt, left, plan.seed + turn, plan.database):
-            return _smallest(hunt)
+        if before < target and _explore(strategy, hunt, target - before, plan.seed + turn, plan.database):
+            return _smallest(hunt, allowed)
         if hunt.drawn == before:
             break
     return None
@@ -172,19 +177,29 @@ def _failing(verdict: Verdict) -> _CaseFailed:
     return kind(verdict.findings[0].sentence)
 
 
-def _smallest(hunt: _Hunt) -> Failure:
-    """The smallest failure found, by a measure of its own, since Hypothesis keeps silent about one that comes and
-    goes; of the requirement that failed first."""
-    first = next(iter(hunt.found.values()))[1].findings[0].requirement
-    same = [(case, verdict) for case, verdict in hunt.found.values() if verdict.findings[0].requirement == first]
-    case, verdict = min(same, key=lambda pair: size(pair[0]))
+def _smallest(hunt: _Hunt, allowed: Callable[[Case], bool], name: str = "") -> Failure:
+    """The smallest failure of the requirement that failed first, by a measure of its own (Hypothesis keeps silent
+    about a failure that comes and goes), made simpler field by field."""
+    requirement = next(iter(hunt.found.values()))[1].findings[0].requirement
+
+    def fails_alike(case: Case) -> bool:
+        return allowed(case) and hunt.fails(case) and _requirement(hunt, case) == requirement
+
+    same = [case for case, _ in hunt.found.values() if _requirement(hunt, case) == requirement]
+    case = simplify(min(same, key=size), fails_alike)
     return Failure(
         case,
-        verdict,
+        hunt.found[case.dumps()][1],
+        name,
+        hunt.worth_it,
         drawn=hunt.drawn,
         shrinking=hunt.shrinking,
         seconds=time.monotonic() - hunt.first_failure,
     )
+
+
+def _requirement(hunt: _Hunt, case: Case) -> str:
+    return hunt.found[case.dumps()][1].findings[0].requirement
 
 
 def size(case: Case) -> tuple[int, ...]:

@@ -34,6 +34,9 @@ class Kind(str, Enum):
     NOT_JUDGED = "not judged"  # this machine can't build the case
 
 
+BROKEN = (Kind.FAULT, Kind.HANG, Kind.POISONED)
+
+
 @dataclass(frozen=True)
 class Finding:
     """One requirement that failed: a sentence, and lines of detail."""
@@ -172,7 +175,7 @@ def _written(case: Case, before: Images, after: Images, requirement: str, why: s
         if not np.array_equal(old, new):
             comparison = compare(case, side, old, new, before)
             found.append(
-                Finding(requirement, f"{comparison.nbytes} bytes of the {side} were written {why}", _lines(comparison))
+                Finding(requirement, f"{comparison.nbytes} bytes of the {side} were written {why}", comparison.lines())
             )
     return found
 
@@ -211,15 +214,7 @@ def _findings(comparison: Comparison, copied: bool | None, requirement: str, wor
         return []
     count = sum(d.nbytes for d in mine)
     places = ", ".join(d.place for d in mine[:3]) + (f" and {len(mine) - 3} more places" if len(mine) > 3 else "")
-    return [Finding(requirement, f"{count} {words} {places}", _lines(Comparison(count, mine)))]
-
-
-def _lines(comparison: Comparison) -> tuple[str, ...]:
-    first = comparison.differences[0]
-    return (
-        f"expected  {first.expected}",
-        f"found     {first.found}   ({first.origin})",
-    )
+    return [Finding(requirement, f"{count} {words} {places}", Comparison(count, mine).lines())]
 
 
 def _settle_undefined(case: Case, before: Images, wanted: Bytes, found: Bytes) -> Bytes:

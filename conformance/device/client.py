@@ -29,6 +29,7 @@ from conformance.device.protocol import (
     Death,
     Describe,
     Description,
+    LOADING,
     Hello,
     Run,
     Welcome,
@@ -64,16 +65,12 @@ class DeviceClient:
 
     def support(self, backend: str) -> Support:
         """What the backend declares on this device. Raises BackendUnavailable and DeviceUnavailable."""
-        if backend not in self._supports:
-            while True:
-                channel = self._open()
-                try:
-                    self._supports[backend] = channel.describe(backend)
-                    break
-                except (EOFError, OSError):
-                    death = self._mourn(channel)
-                    if death.worker == self.worker and death.running:
-                        raise BackendUnavailable(f"backend {backend}: loading it ended the process: {death.how}") from None
+        while backend not in self._supports:
+            channel = self._open()
+            try:
+                self._supports[backend] = channel.describe(backend)
+            except (EOFError, OSError):
+                self._blame_loading(self._mourn(channel), backend)
         return self._supports[backend]
 
     def run(self, backend: str, case: Case, images: Images) -> Evidence:
@@ -82,10 +79,12 @@ class DeviceClient:
         while True:
             channel = self._open()
             try:
+                channel.describe(backend)
                 return self._run_on(channel, backend, case, images, 0.0)
             except (EOFError, OSError):
                 death = self._mourn(channel)
-                if (death.worker, death.ticket) == (self.worker, self._ticket) and death.running:
+                self._blame_loading(death, backend)
+                if (death.worker, death.ticket) == (self.worker, self._ticket):
                     self.restarts += 1
                     return _evidence(death)
 
@@ -109,11 +108,20 @@ class DeviceClient:
         return channel.run(self._ticket, backend, case, images, deadline, settle)
 
     def _open(self) -> _Channel:
-        if self._channel is None:
-            self._channel = _Channel(device_address(self.address, self.index), self.worker)
-            for backend in self._supports:
-                self._channel.describe(backend)
+        """The channel to the process that serves the device now; a process that dies meanwhile is waited out."""
+        give_up = time.monotonic() + CONNECT_SECONDS
+        while self._channel is None:
+            try:
+                self._channel = _Channel(device_address(self.address, self.index), self.worker)
+            except (EOFError, OSError) as error:
+                if time.monotonic() > give_up:
+                    raise DeviceUnavailable(f"device {self.index}: its process does not answer ({error})") from error
         return self._channel
+
+    def _blame_loading(self, death: Death, backend: str) -> None:
+        """Raise BackendUnavailable if the process died of loading this worker's backend."""
+        if death.running and death.worker == self.worker and death.ticket == LOADING:
+            raise BackendUnavailable(f"backend {backend}: loading it ended the process: {death.how}\n{death.output}")
 
     @contextmanager
     def _clean(self) -> Iterator[_Channel]:
@@ -151,6 +159,7 @@ class _Channel:
     def __init__(self, address: str, worker: str) -> None:
         self._connection = _connect(address)
         self._buffer: mmap.mmap | None = None
+        self._known: dict[str, Support] = {}
         self._connection.send(Hello(worker))
         welcome = self._connection.recv()
         assert isinstance(welcome, Welcome)
@@ -162,6 +171,12 @@ class _Channel:
         self.bandwidth = welcome.bandwidth
 
     def describe(self, backend: str) -> Support:
+        """What the backend declares; asked once a process."""
+        if backend not in self._known:
+            self._known[backend] = self._ask(backend)
+        return self._known[backend]
+
+    def _ask(self, backend: str) -> Support:
         self._connection.send(Describe(backend, json.dumps({"loading": backend})))
         answer = self._connection.recv()
         assert isinstance(answer, Description)

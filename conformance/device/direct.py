@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from backends import platforms, registry
+from backends import platforms, registry, running
 from backends.contract import Backend, Device, Support
 from conformance.device.runner import BackendUnavailable, DeviceUnavailable
 from conformance.evidence import Evidence
@@ -49,6 +49,7 @@ class DirectRunner:
         if self._executor is None:
             platform = platforms.load(self.platform)
             platform.preload()
+            running.use_platform(self.platform)
             try:
                 self._executor = Executor(platform.open(self.index), interruptible=True)
             except Exception as error:

@@ -18,12 +18,12 @@ from typing import NoReturn
 
 import numpy as np
 
-from backends import registry
+from backends import registry, running
 from backends.contract import Backend, Device, Memory, Support
 from backends.platforms.contract import OpenDevice, Platform
 from conformance.device import images, sockets
 from conformance.device.journal import Journal
-from conformance.device.protocol import Buffer, Describe, Description, Hello, Run, Welcome
+from conformance.device.protocol import LOADING, Buffer, Describe, Description, Hello, Run, Welcome
 from conformance.evidence import Evidence
 from conformance.execution import Executor
 
@@ -97,7 +97,7 @@ class DeviceProcess:
             worker.buffer = mmap.mmap(descriptor, message.nbytes)
             os.close(descriptor)
         elif isinstance(message, Describe):
-            self.journal.begin(worker.name, 0, message.text, DESCRIBE_SECONDS)
+            self.journal.begin(worker.name, LOADING, message.text, DESCRIBE_SECONDS)
             description = self._describe(message.backend, welcome.device)
             self.journal.end()
             connection.send(description)
@@ -143,6 +143,7 @@ def run_forever(process: DeviceProcess) -> NoReturn:
 
 
 def _open(platform: Platform, index: int) -> tuple[OpenDevice | None, str]:
+    running.use_platform(platform.name)
     try:
         return platform.open(index), ""
     except Exception as error:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from backends.contract import Device, Support
 from strategies.case import Case
 
+LOADING = 0  # the ticket of a Describe; those of cases begin at 1
+
 
 @dataclass(frozen=True)
 class Hello:

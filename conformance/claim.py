@@ -1,0 +1,184 @@
+"""A claim about one backend: draw cases for it, run them, count what became of them, and fail with the smallest.
+
+The tests in this folder are one line each on top of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+
+from backends.contract import Support
+from conformance import failures
+from conformance import requirements as req
+from conformance.budgets import Budget, ClaimKind
+from conformance.differences import compare
+from conformance.explain import brief_text, failure_text
+from conformance.oracle import initial
+from conformance.run import Run
+from conformance.search import Failure, Plan, search, shard_seed
+from conformance.tally import Key
+from conformance.trial import Bench
+from conformance.verdict import BROKEN, Finding, Kind, Verdict
+from strategies.ask import ask
+from strategies.case import Case
+from strategies.scope import Scope, ScopeError
+
+Strategy = Callable[[Scope], st.SearchStrategy[Case]]
+Examples = Callable[[Scope], Sequence[tuple[str, Case]]]
+ALONE_RUNS = 2  # in fresh processes, to say whether a failure stands by itself
+
+
+def no_examples(scope: Scope) -> Sequence[tuple[str, Case]]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One shard of one claim about one backend."""
+
+    run: Run
+    kind: ClaimKind
+    backend: str
+    shard: int
+
+    @property
+    def bench(self) -> Bench:
+        return self.run.bench(self.shard)
+
+    def holds(self, strategy: Strategy, examples: Examples = no_examples) -> None:
+        """Fail the test with the smallest case that breaks the claim, if the planned cases find one.
+
+        A built-in backend that can't run here skips with its reason; one that the user named fails."""
+        support = self.run.support(self.backend, self.shard)
+        if support.unavailable:
+            self._unavailable(support.unavailable)
+        try:
+            scope = Scope.of(self.bench.runner.device, support)
+            drawn = strategy(scope)
+        except ScopeError as error:
+            pytest.fail(f"{self.backend} leaves nothing to try: {error}", pytrace=False)
+        listed = list(examples(scope))[self.shard :: self.kind.shards]
+        if drawn.is_empty and not listed:
+            return
+        planned = 0 if drawn.is_empty else self._planned(support)
+        for requirement in self.kind.requirements:
+            self.run.tally.count(Key(self.backend, requirement), "planned", planned + len(listed))
+        failure = search(
+            drawn,
+            Plan(planned, self._seed(), Path(self.run.settings.database)),
+            lambda case: self.verdict(case),
+            examples=listed,
+            allowed=lambda case: support.why_not(ask(case)) is None or self.kind.name == "refused",
+            worth_shrinking=lambda verdict: not failures.similar(self._folder, self.backend, verdict),
+            on_drawn=self._count_drawn,
+            on_verdict=self.count,
+        )
+        if failure is not None:
+            self.fail(failure)
+
+    def agrees(self, strategy: Strategy) -> None:
+        """Fail the test with the smallest case on which this backend and the reference leave different bytes."""
+        reference = self._reference()
+        if reference is None:
+            return
+        support = self.bench.runner.support(reference)
+
+        def both(scope: Scope) -> st.SearchStrategy[Case]:
+            return strategy(scope).filter(lambda case: support.why_not(ask(case)) is None)
+
+        _Agreement(self.run, self.kind, self.backend, self.shard, reference).holds(both)
+
+    def verdict(self, case: Case) -> Verdict:
+        """The verdict on one case."""
+        return self.bench.verdict(self.backend, case)
+
+    def _reference(self) -> str | None:
+        """The backend that the others are compared with, if it is another one."""
+        usable = [name for name in self.run.settings.backends if not self.bench.runner.support(name).unavailable]
+        reference = "torch_copy" if "torch_copy" in usable else next(iter(usable), None)
+        return None if reference == self.backend else reference
+
+    def count(self, case: Case, verdict: Verdict) -> None:
+        """Book a verdict: every requirement of the claim gets exactly one count."""
+        failed = {finding.requirement for finding in verdict.findings}
+        for requirement in self.kind.requirements:
+            if requirement in failed:
+                column = "failed"
+            elif requirement in verdict.checked:
+                column = "passed"
+            elif verdict.kind is Kind.REFUSED:
+                column = "refused"
+            else:
+                column = "not_judged"
+            self.run.tally.count(Key(self.backend, requirement), column)
+        for requirement in failed - set(self.kind.requirements):
+            self.run.tally.count(Key(self.backend, requirement), "drawn")
+            self.run.tally.count(Key(self.backend, requirement), "failed")
+        if verdict.kind in (Kind.PASSED, Kind.WRONG):
+            self.run.covered(self.backend, case)
+
+    def fail(self, failure: Failure) -> None:
+        """Save the case and fail the test: with its whole text, or briefly if another shard has shown the like."""
+        known = failures.similar(self._folder, self.backend, failure.verdict)
+        device = self.bench.runner.device
+        saved = failures.save(self._folder, self.backend, failure.case, failure.verdict, device.name)
+        if saved in known or not failure.shrunk:
+            pytest.fail(brief_text(self.backend, failure, saved, known), pytrace=False)
+        pytest.fail(failure_text(self.backend, failure, saved, self._alone(failure)), pytrace=False)
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.run.settings.report) / "failures"
+
+    def _count_drawn(self, case: Case) -> None:
+        for requirement in self.kind.requirements:
+            self.run.tally.count(Key(self.backend, requirement), "drawn")
+
+    def _planned(self, support: Support) -> int:
+        """This shard's part of the cases."""
+        settings = self.run.settings
+        total = self.kind.cases(settings.platform, Budget(settings.budget), support)
+        return total // self.kind.shards + (self.shard < total % self.kind.shards)
+
+    def _seed(self) -> int:
+        return shard_seed(self.run.settings.seed, self.kind.name, self.backend, str(self.shard))
+
+    def _alone(self, failure: Failure) -> str:
+        """What the case does in fresh processes, in words."""
+        failed = [self.bench.verdict(self.backend, failure.case, clean=True).failed for _ in range(ALONE_RUNS)]
+        if all(failed):
+            return "fails in a fresh process too"
+        if any(failed):
+            return f"fails in {sum(failed)} of {ALONE_RUNS} fresh processes: it comes and goes"
+        return "passes in a fresh process: it depends on the cases before it, or it comes and goes"
+
+    def _unavailable(self, reason: str) -> None:
+        if self.run.settings.chosen_backends:
+            pytest.fail(f"{self.backend} was asked for, but can't run here: {reason}", pytrace=False)
+        pytest.skip(f"{self.backend} can't run here: {reason}")
+
+
+@dataclass(frozen=True)
+class _Agreement(Claim):
+    """The claim that two backends leave the same destination."""
+
+    reference: str = ""
+
+    def verdict(self, case: Case) -> Verdict:
+        mine, found = self.bench.verdict_and_images(self.backend, case)
+        other, wanted = self.bench.verdict_and_images(self.reference, case)
+        if Kind.NOT_JUDGED in (mine.kind, other.kind) or other.kind in BROKEN or mine.kind in BROKEN:
+            return replace(mine, checked=(), findings=mine.findings if mine.kind in BROKEN else other.findings)
+        comparison = compare(case, "destination", wanted.destination, found.destination, initial(case))
+        if not comparison.nbytes:
+            return Verdict(Kind.PASSED, self.backend, (req.AGREE,), path=mine.path)
+        sentence = f"{comparison.nbytes} bytes differ from what {self.reference} leaves: {comparison.differences[0].place}"
+        lines = comparison.lines((self.reference, self.backend))
+        return Verdict(
+            Kind.WRONG, self.backend, (req.AGREE,), (Finding(req.AGREE, sentence, lines),), mine.path
+        )

@@ -1,0 +1,91 @@
+"""Start and stop the server of device processes, from the process that owns the run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from conformance.device import sockets
+from conformance.device.server import Settings
+from conformance.settings import RunSettings, SettingsError
+
+STOP_SECONDS = 15.0
+MEMORY_SHARE = 0.5  # of the machine's memory, over all device processes
+
+
+def new_server_address(isolation: str) -> str:
+    """A fresh address. Raises SettingsError where device processes can't be had."""
+    if isolation == "none":
+        return ""
+    try:
+        return sockets.new_address()
+    except sockets.NoLocalSockets as error:
+        raise SettingsError(str(error)) from error
+
+
+@dataclass
+class ServerProcess:
+    """The running server. It ends when `stop` is called, and also when the starting process dies."""
+
+    process: subprocess.Popen[bytes]
+    output: IO[bytes]
+
+    @classmethod
+    def start(cls, settings: RunSettings) -> ServerProcess:
+        """Start it; it accepts connections at once and serves them as soon as torch is loaded."""
+        return cls.launch(
+            Settings(
+                platform=settings.platform,
+                address=settings.address,
+                devices=settings.devices,
+                folder=str(settings.work),
+                memory_bytes=memory_limit(len(settings.devices)),
+            )
+        )
+
+    @classmethod
+    def launch(cls, settings: Settings) -> ServerProcess:
+        """Start a server with its own settings."""
+        output = tempfile.TemporaryFile()
+        root = str(Path(__file__).parents[2])
+        paths = [root, *(path for path in sys.path if path), os.environ.get("PYTHONPATH", "")]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "conformance.device.server", settings.dumps()],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            start_new_session=True,
+        )
+        return cls(process, output)
+
+    def stop(self) -> str:
+        """End the server and its device processes; what it printed."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.output.seek(0)
+        said = self.output.read().decode(errors="replace")
+        self.output.close()
+        return said
+
+
+def memory_limit(devices: int) -> int:
+    """Resident bytes that one device process may use: KVCONFORM_MEMORY_GIB, else an even part of half the memory."""
+    given = os.environ.get("KVCONFORM_MEMORY_GIB")
+    if given:
+        try:
+            return int(float(given) * 2**30)
+        except ValueError:
+            raise SettingsError(f"KVCONFORM_MEMORY_GIB={given!r} is not a number of GiB") from None
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return int(total * MEMORY_SHARE / devices)

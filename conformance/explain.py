@@ -1,0 +1,117 @@
+"""A failure as a person reads it: one sentence, the bytes, the case in a few lines, where it is saved, how to replay it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from conformance.search import Failure
+from strategies.case import Case, Fence, Pool, Tensor
+
+SHOWN_PAIRS = 6
+SHOWN_TENSORS = 3
+
+
+def failure_text(backend: str, failure: Failure, saved: Path, alone: str) -> str:
+    """The whole text; `alone` says what the case does in a fresh process."""
+    first, *others = failure.verdict.findings
+    lines = [f"{backend} breaks {first.requirement}: {first.sentence}"]
+    lines += [f"    {detail}" for detail in first.details]
+    for finding in others:
+        lines += [f"also {finding.requirement}: {finding.sentence}", *(f"    {detail}" for detail in finding.details)]
+    lines += [_labelled("case", describe(failure.case))]
+    if failure.verdict.path:
+        lines += [_labelled("path", [failure.verdict.path])]
+    lines += [_labelled("found", [_found(failure), alone])]
+    lines += [_labelled("saved", [str(saved)])]
+    lines += [_labelled("replay", [f"kvconform replay {saved} --backend {backend}"])]
+    return "\n".join(lines)
+
+
+def brief_text(backend: str, failure: Failure, saved: Path, known: Sequence[Path]) -> str:
+    """The text where another test of this run has shown a failure of the same backend and requirement."""
+    finding = failure.verdict.findings[0]
+    same = "the smallest case is the same:" if saved in known else f"like {known[0].name}, so not shrunk again; saved"
+    return f"{backend} breaks {finding.requirement}: {finding.sentence}\n{same} {saved}"
+
+
+def describe(case: Case) -> list[str]:
+    """The case in a few lines."""
+    lines = [f"{case.direction.value}, {case.source_memory.value} -> {case.destination_memory.value}{_fences(case)}"]
+    for index, tensor in enumerate(case.tensors[:SHOWN_TENSORS]):
+        name = f"tensor {index}: " if len(case.tensors) > 1 else ""
+        lines.append(name + _tensor(tensor))
+    if len(case.tensors) > SHOWN_TENSORS:
+        lines.append(f"and {len(case.tensors) - SHOWN_TENSORS} more tensors")
+    lines.append(_submission(case))
+    return lines
+
+
+def _found(failure: Failure) -> str:
+    where = f"in the listed example {failure.name!r}" if failure.name else f"as case {failure.drawn} of this test"
+    return f"{where}; {failure.shrinking} more runs in {failure.seconds:.1f} s to make it small"
+
+
+def _labelled(label: str, lines: Sequence[str]) -> str:
+    first, *others = lines
+    return "\n".join([f"{label:8}{first}", *(" " * 8 + line for line in others)])
+
+
+def _fences(case: Case) -> str:
+    parts = [
+        f"{side} arena {'ends' if fence is Fence.AFTER else 'begins'} at an unmapped page"
+        for side, fence in (("source", case.source_fence), ("destination", case.destination_fence))
+        if fence is not Fence.NONE
+    ]
+    return "".join(f", {part}" for part in parts)
+
+
+def _tensor(tensor: Tensor) -> str:
+    count = len(tensor.sources)
+    pairs = [f"{s}->{d}" for s, d in zip(tensor.sources, tensor.destinations, strict=True)]
+    shown = ", ".join(pairs[:SHOWN_PAIRS]) + (f", ... ({count} in all)" if count > SHOWN_PAIRS else "")
+    text = f"page {tensor.page_bytes} bytes, blocks {shown or 'none'}"
+    if tensor.runs:
+        pieces = ", ".join(
+            f"{run.count} x {run.nbytes} bytes at {run.source} (+{run.source_step}) -> "
+            f"{run.destination} (+{run.destination_step})"
+            for run in tensor.runs[:2]
+        )
+        text += f"; in pieces: {pieces}" + (", ..." if len(tensor.runs) > 2 else "")
+    for side, pool in (("source", tensor.source), ("destination", tensor.destination)):
+        text += _pool(side, pool, tensor.page_bytes)
+    return text
+
+
+def _pool(side: str, pool: Pool, page_bytes: int) -> str:
+    parts = []
+    if pool.per_chunk > 1:
+        parts.append(f"chunks of {pool.per_chunk} blocks every {pool.chunk_stride or pool.per_chunk * pool.stride} bytes")
+    if pool.stride != page_bytes:
+        parts.append(f"rows of {pool.stride} bytes")
+    if pool.origin:
+        parts.append(f"block 0 at byte {pool.origin}")
+    return f"; {side}: {', '.join(parts)}" if parts else ""
+
+
+def _submission(case: Case) -> str:
+    submission = case.submission
+    parts = [f"{submission.stream.value} stream"]
+    if submission.malformed:
+        parts.append(f"descriptors malformed: {submission.malformed.value}")
+    if submission.calls > 1:
+        parts.append(f"{submission.calls} calls")
+    if submission.zero_entries:
+        parts.append(f"descriptors of size zero at {list(submission.zero_entries[:SHOWN_PAIRS])}")
+    if submission.order_any:
+        parts.append("source access order any")
+    if submission.late_source:
+        parts.append("source written late on the stream")
+    if submission.reuse_descriptors:
+        parts.append("descriptors zeroed on return")
+    if case.round_trip:
+        parts.append("and back")
+    if case.undefined:
+        parts.append("duplicate destinations")
+    parts.append(f"seed {case.seed}")
+    return ", ".join(parts)

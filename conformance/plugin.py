@@ -1,0 +1,202 @@
+"""What `conftest.py` hands on: options, the run's start and end, and which tests there are. Holds no claim."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.budgets import Budget, ClaimKind
+from conformance.claim import Claim
+from conformance.device.launch import ServerProcess, new_server_address
+from conformance.header import header_lines
+from conformance.report import Report, gather
+from conformance.run import Run
+from conformance.settings import FLOOR_SECONDS, RunSettings, SettingsError, decide, make_folders
+
+SETTINGS = pytest.StashKey[RunSettings]()
+SERVER = pytest.StashKey[ServerProcess]()
+INPUT = "kvconform"
+
+
+def add_options(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kvconform", "KV block copies under test")
+    group.addoption(
+        "--backend",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a built-in backend, one of an installed package, or package.module:attribute; repeatable "
+        "(default: every built-in backend that the platform has)",
+    )
+    group.addoption("--platform", metavar="NAME", help="cpu, cuda, rocm, xpu, or one of an installed package (default: the best present)")
+    group.addoption(
+        "--budget",
+        choices=[budget.value for budget in Budget],
+        default=Budget.GATE.value,
+        help="how many cases: smoke about 10 s, gate about 1 min, certify about 10 min (default: gate)",
+    )
+    group.addoption("--report", metavar="DIR", help="folder for the report (default: a new one below reports/)")
+    group.addoption("--run-seed", type=int, metavar="N", help="seed of all draws (default: a new one, shown in the header)")
+    group.addoption(
+        "--isolation",
+        choices=["process", "none"],
+        default="process",
+        help="process: cases run in a device process, and a crash is a verdict; none: in the test's own process, "
+        "for debuggers, sanitizers and profilers (default: process)",
+    )
+    group.addoption(
+        "--deadline",
+        type=float,
+        default=FLOOR_SECONDS,
+        metavar="SECONDS",
+        help="the shortest time after which a case counts as hung (default: %(default)s); large cases get more",
+    )
+
+
+def configure(config: pytest.Config) -> None:
+    """Decide the run's settings where the run is started; take them over where it is a worker's."""
+    config.addinivalue_line("markers", "claim(kind): a claim that cases are drawn for; see conformance/budgets.py")
+    given = getattr(config, "workerinput", {}).get(INPUT)
+    if given:
+        config.stash[SETTINGS] = RunSettings.loads(given)
+        return
+    if not concerns_conformance(config):
+        return
+    settings = decide_settings(config)
+    config.stash[SETTINGS] = settings
+    if config.option.collectonly:
+        return
+    with usage_errors():
+        make_folders(settings)
+    if not config.option.xmlpath:
+        config.option.xmlpath = str(Path(settings.report) / "junit.xml")
+
+
+def decide_settings(config: pytest.Config) -> RunSettings:
+    option = config.option
+    with usage_errors():
+        return decide(
+            platform=option.platform,
+            backends=tuple(option.backend),
+            budget=option.budget,
+            report=option.report,
+            seed=option.run_seed,
+            isolation=option.isolation,
+            floor_seconds=option.deadline,
+            address=new_server_address(option.isolation),
+            root=config.rootpath,
+        )
+
+
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Errors in options, as pytest shows them: one line, no traceback."""
+    try:
+        yield
+    except SettingsError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def concerns_conformance(config: pytest.Config) -> bool:
+    """Whether the tests asked for lie in this folder, so that the suite's own tests start no server."""
+    here = Path(__file__).parent
+    for argument in config.args:
+        path = Path(config.invocation_params.dir, str(argument).split("::")[0]).resolve()
+        if path == here or here in path.parents or path in here.parents:
+            return True
+    return False
+
+
+def is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def start(session: pytest.Session) -> None:
+    """Start the server of device processes, once a run."""
+    config = session.config
+    settings = config.stash.get(SETTINGS, None)
+    if settings is None or is_worker(config) or config.option.collectonly or settings.isolation == "none":
+        return
+    config.stash[SERVER] = ServerProcess.start(settings)
+
+
+def finish(session: pytest.Session) -> int | None:
+    """End the device processes, write the report; the exit status if the report says more than pytest's own."""
+    config = session.config
+    if is_worker(config) or config.option.collectonly:
+        return None
+    settings = config.stash.get(SETTINGS, None)
+    if settings is None:
+        return None
+    server = config.stash.get(SERVER, None)
+    if server is not None:
+        server.stop()
+    report = gather(settings, exit_status=int(session.exitstatus))
+    config.stash[REPORT] = report
+    report.write(Path(settings.report))
+    return report.exit_status
+
+
+REPORT = pytest.StashKey[Report]()
+
+
+def worker_input(config: pytest.Config) -> dict[str, Any]:
+    """What a worker needs to know."""
+    settings = config.stash.get(SETTINGS, None)
+    return {INPUT: settings.dumps()} if settings else {}
+
+
+def header(config: pytest.Config) -> list[str]:
+    settings = config.stash.get(SETTINGS, None)
+    return header_lines(settings) if settings else []
+
+
+def summarise(terminal: pytest.TerminalReporter) -> None:
+    report = terminal.config.stash.get(REPORT, None)
+    if report is not None:
+        terminal.section("kvconform")
+        for line in report.lines():
+            terminal.write_line(line)
+
+
+def make_claims(metafunc: pytest.Metafunc) -> None:
+    """One test a backend and shard for every function marked with a claim."""
+    marker = metafunc.definition.get_closest_marker("claim")
+    if marker is None:
+        return
+    kind: ClaimKind = marker.args[0]
+    settings = metafunc.config.stash[SETTINGS]
+    names = kind.subjects or settings.backends
+    shards = [(kind, name, shard) for shard in range(kind.shards) for name in names]
+    ids = [f"{name}-{shard}" if kind.shards > 1 else name for _, name, shard in shards]
+    metafunc.parametrize("claim", shards, ids=ids, indirect=True)
+
+
+def open_run(config: pytest.Config, items: list[pytest.Item]) -> Iterator[Run]:
+    """The run, for as long as this process runs tests."""
+    tests = [item.nodeid for item in items if item.get_closest_marker("claim")]
+    run = Run(config.stash[SETTINGS], os.environ.get("PYTEST_XDIST_WORKER", "main"))
+    run.collected(tests)
+    yield run
+    run.close()
+
+
+def open_claim(run: Run, test: str, param: tuple[ClaimKind, str, int]) -> Iterator[Claim]:
+    """The claim of one test; that it ended is noted, however it ends."""
+    kind, backend, shard = param
+    begun = time.monotonic()
+    yield Claim(run, kind, backend, shard)
+    run.ended(test, backend, time.monotonic() - begun)
+
+
+def workers(config: pytest.Config) -> int | None:
+    """How many workers `-n auto` starts: one a usable core; a device process sleeps while they draw and judge."""
+    if config.stash.get(SETTINGS, None) is None:
+        return None
+    return max(1, len(os.sched_getaffinity(0)))

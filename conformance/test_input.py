@@ -1,0 +1,15 @@
+"""INPUT: malformed descriptors are rejected with a clear error, before anything is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.budgets import MALFORMED
+from conformance.claim import Claim
+from strategies.cases import malformed_cases
+
+
+@pytest.mark.claim(MALFORMED)
+def test_malformed(claim: Claim) -> None:
+    """INPUT-REJECTED, INPUT-UNTOUCHED: an error that says what was wrong, and no byte written."""
+    claim.holds(malformed_cases)

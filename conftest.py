@@ -1,0 +1,66 @@
+"""Options and fixtures of the suite. What they do is in conformance/plugin.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from conformance import plugin
+from conformance.claim import Claim
+from conformance.run import Run
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    plugin.add_options(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    plugin.configure(config)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    plugin.start(session)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput.update(plugin.worker_input(node.config))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    return plugin.workers(config)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return plugin.header(config)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    plugin.make_claims(metafunc)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    status = plugin.finish(session)
+    if status is not None:
+        session.exitstatus = status
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    plugin.summarise(terminalreporter)
+
+
+@pytest.fixture(scope="session")
+def kvconform_run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """This worker's part of the run."""
+    yield from plugin.open_run(request.config, request.session.items)
+
+
+@pytest.fixture
+def claim(request: pytest.FixtureRequest, kvconform_run: Run) -> Iterator[Claim]:
+    """One shard of a claim about one backend."""
+    yield from plugin.open_claim(kvconform_run, request.node.nodeid, request.param)
