@@ -85,9 +85,7 @@ class CudaDriver:
     def is_device(self, address: int) -> bool:
         """Whether `address` is device memory; memory that the driver doesn't know is host memory."""
         kind = c_uint()
-        code = self.library.cuPointerGetAttribute(
-            byref(kind), c_int(_POINTER_ATTRIBUTE_MEMORY_TYPE), c_uint64(address)
-        )
+        code = self.library.cuPointerGetAttribute(byref(kind), c_int(_POINTER_ATTRIBUTE_MEMORY_TYPE), c_uint64(address))
         if code == _ERROR_INVALID_VALUE:
             return False
         self.check(code, f"cuPointerGetAttribute of {address:#x}")

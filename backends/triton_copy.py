@@ -10,12 +10,12 @@ import os
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from backends import cpu_stream
@@ -23,14 +23,13 @@ from backends.contract import Device, Memory, Support
 from backends.descriptors import Descriptors, IntArray, check
 from backends.pointers import current_device, is_device
 from backends.running import platform
+from backends.triton_shapes import Shape, default_shape
 
 if TYPE_CHECKING:
-    from backends.triton_kernel import Launch, Shape
+    from backends.triton_kernel import Launch
 
 _PINNED = frozenset({Memory.DEVICE, Memory.PINNED})
-_REGISTERED = frozenset(
-    {Memory.REGISTERED, Memory.REGISTERED_ANONYMOUS, Memory.REGISTERED_PIECES, Memory.HUGE}
-)
+_REGISTERED = frozenset({Memory.REGISTERED, Memory.REGISTERED_ANONYMOUS, Memory.REGISTERED_PIECES, Memory.HUGE})
 _PAGEABLE = frozenset({Memory.PAGEABLE, Memory.SHARED, Memory.READ_ONLY})
 _INTERPRETER_COST = 10
 
@@ -45,7 +44,7 @@ class TritonCopy:
 
     def __init__(self, to_device: Shape | None = None, to_host: Shape | None = None) -> None:
         """Launch shapes by where the destination is; None takes the platform's."""
-        self._shapes = (to_device, to_host)
+        self._to_device, self._to_host = to_device, to_host
         self._staging: dict[int, Staging] = {}
         self._path = "nothing copied yet"
 
@@ -76,10 +75,11 @@ class TritonCopy:
             return
         running = platform()
         kernel = _kernel(running == "cpu")
-        shape = self._shape(kernel, running, descriptors)
+        shape = self._shape(running, descriptors)
         launches = kernel.plan(descriptors, shape.chunk)
         if running == "cpu":
-            cpu_stream.current().submit(lambda: _interpret(kernel, launches, shape))
+            tables = [launch.table() for launch in launches]
+            cpu_stream.current().submit(lambda: _interpret(kernel, launches, tables, shape))
             self._path = "Triton kernel, interpreted"
         else:
             for launch in launches:
@@ -92,28 +92,21 @@ class TritonCopy:
         """Whether the latest copy was interpreted, and whether it went by words or bytes."""
         return self._path
 
-    def _shape(self, kernel: ModuleType, running: str, descriptors: Descriptors) -> Shape:
+    def _shape(self, running: str, descriptors: Descriptors) -> Shape:
         on_device = running != "cpu" and is_device(int(descriptors.destinations[0]))
-        chosen: Shape | None = self._shapes[0 if on_device else 1]
-        if chosen is not None:
-            return chosen
-        shape: Any = kernel.Shape
-        if running == "cpu":  # the interpreter's time goes by tiles, hardly by bytes
-            return shape(programs=1, chunk=1 << 16, warps=1, table_on_device=False)  # type: ignore[no-any-return]
-        if on_device:
-            return shape(programs=2048, chunk=8192, warps=4, table_on_device=running != "cuda")  # type: ignore[no-any-return]
-        return shape(programs=12, chunk=8192, warps=4, table_on_device=True)  # type: ignore[no-any-return]
+        chosen = self._to_device if on_device else self._to_host
+        return chosen or default_shape(running, on_device)
 
     def _launch(self, kernel: ModuleType, launch: Launch, shape: Shape, running: str) -> None:
         device = current_device()
         accelerator = torch.xpu if running == "xpu" else torch.cuda
-        staging = self._staging.setdefault(device.index, Staging(accelerator))
+        staging = self._staging.setdefault(device.index, Staging(accelerator, _pinned))
         with staging.lock:
             words = 3 * launch.count
             buffer = staging.take(words)
             launch.write_table(buffer.array)
             table = buffer.words
-            if shape.table_on_device:
+            if shape.table_on_device or running != "cuda":  # elsewhere pinned memory may have another address there
                 table = table[:words].to(device, non_blocking=True)
             kernel.run(launch, table.data_ptr(), shape)
             staging.give_back(buffer)
@@ -134,10 +127,11 @@ class Staging:
     SLOTS = 8
     LEAST_WORDS = 3 * 1024
 
-    def __init__(self, accelerator: Any) -> None:
-        """`accelerator`: torch.cuda or torch.xpu."""
+    def __init__(self, accelerator: Any, pinned: Callable[[int], torch.Tensor]) -> None:
+        """`accelerator`: torch.cuda or torch.xpu; `pinned(n)`: a pinned tensor of n int64."""
         self.lock = threading.Lock()
         self._accelerator = accelerator
+        self._pinned = pinned
         self._ring: deque[Buffer] = deque()
         self._captured: list[Buffer] = []  # a graph reads them at every replay, so they are never used again
 
@@ -160,19 +154,21 @@ class Staging:
 
     def _new(self, words: int) -> Buffer:
         size = max(self.LEAST_WORDS, 1 << (words - 1).bit_length())
-        pinned = torch.empty(size, dtype=torch.int64, pin_memory=True)
-        return Buffer(pinned, pinned.numpy())
+        tensor = self._pinned(size)
+        return Buffer(tensor, tensor.numpy())
 
     def _capturing(self) -> bool:
         asks = getattr(self._accelerator, "is_current_stream_capturing", None)
         return asks is not None and bool(asks())
 
 
-def _interpret(kernel: ModuleType, launches: list[Launch], shape: Shape) -> None:
+def _pinned(words: int) -> torch.Tensor:
+    return torch.empty(words, dtype=torch.int64, pin_memory=True)
+
+
+def _interpret(kernel: ModuleType, launches: list[Launch], tables: list[IntArray], shape: Shape) -> None:
     with _interpreter:
-        for launch in launches:
-            table = np.empty(3 * launch.count, dtype=np.int64)
-            launch.write_table(table)
+        for launch, table in zip(launches, tables, strict=True):
             kernel.run(launch, table.ctypes.data, shape)
 
 
@@ -192,9 +188,8 @@ def _why_unavailable(interpreted: bool) -> str | None:
         kernel: Any = import_module("backends.triton_kernel")
     except ImportError as error:
         return f"Triton can't be imported: {error}"
-    compiles = hasattr(kernel.copy_tiles, "cache_key")
-    if interpreted and compiles:
+    if interpreted and kernel.COMPILED:
         return "Triton was imported as a compiler, but a CPU needs its interpreter; set TRITON_INTERPRET=1 before"
-    if not interpreted and not compiles:
+    if not interpreted and not kernel.COMPILED:
         return "Triton was imported as an interpreter, which can't reach device memory; unset TRITON_INTERPRET"
     return None

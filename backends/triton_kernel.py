@@ -12,26 +12,13 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-import triton
-import triton.language as tl
+import triton  # type: ignore[import-untyped]
+import triton.language as tl  # type: ignore[import-untyped]
 
 from backends.descriptors import Descriptors, IntArray
+from backends.triton_shapes import Shape
 
 Columns = tuple[IntArray, IntArray, IntArray]  # source addresses, destination addresses, sizes in bytes
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How a copy is spread over the device.
-
-    A kernel that reads host memory wants many programs, since each waits about 2 us for its bytes; one that writes
-    host memory collapses when many do (facts of one H200 over PCIe, see benchmarks).
-    """
-
-    programs: int  # at most
-    chunk: int  # bytes of a tile; a power of two, 512 or more
-    warps: int
-    table_on_device: bool  # copy the descriptors to the device first; else the kernel reads them in host memory
 
 
 @dataclass(frozen=True)
@@ -51,6 +38,12 @@ class Launch:
     @property
     def tiles(self) -> int:
         return -(-self.count // self.rows) * self.tiles_per_row
+
+    def table(self) -> IntArray:
+        """A table of its own: 3 * count words."""
+        table = np.empty(3 * self.count, dtype=np.int64)
+        self.write_table(table)
+        return table
 
     def write_table(self, table: IntArray) -> None:
         """Put the columns end to end into the first 3 * count words of `table`, as the kernel reads them."""
@@ -168,3 +161,6 @@ def copy_tiles(  # type: ignore[no-untyped-def]
             to_rows = tl.multiple_of(to_rows, ALIGNMENT)
         data = tl.load(from_rows[:, None] + column[None, :], mask=mask)
         tl.store(to_rows[:, None] + column[None, :], data, mask=mask)
+
+
+COMPILED = isinstance(copy_tiles, triton.JITFunction)  # else Triton was imported as an interpreter

@@ -23,9 +23,7 @@ from backends.descriptors import Descriptors, IntArray
 ORDER_STREAM, ORDER_ANY = 1, 3  # CU_MEMCPY_SRC_ACCESS_ORDER_*
 
 _SYMBOL = b"cuMemcpyBatchAsync"
-_EIGHT = ctypes.CFUNCTYPE(
-    c_int, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_size_t, c_void_p
-)
+_EIGHT = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_size_t, c_void_p)
 _NINE = ctypes.CFUNCTYPE(
     c_int, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p
 )
@@ -131,4 +129,3 @@ def _find(driver: CudaDriver) -> tuple[int, Callable[..., int] | None]:
 
 def _pointer(array: IntArray) -> c_void_p:
     return c_void_p(array.ctypes.data)
-
