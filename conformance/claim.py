@@ -170,11 +170,12 @@ class _Agreement(Claim):
     reference: str = ""
 
     def verdict(self, case: Case) -> Verdict:
-        mine, found = self.bench.verdict_and_images(self.backend, case)
+        mine, images = self.bench.verdict_and_images(self.backend, case)
+        found = images.destination.copy()
         other, wanted = self.bench.verdict_and_images(self.reference, case)
         if Kind.NOT_JUDGED in (mine.kind, other.kind) or other.kind in BROKEN or mine.kind in BROKEN:
             return replace(mine, checked=(), findings=mine.findings if mine.kind in BROKEN else other.findings)
-        comparison = compare(case, "destination", wanted.destination, found.destination, initial(case))
+        comparison = compare(case, "destination", wanted.destination, found, initial(case))
         if not comparison.nbytes:
             return Verdict(Kind.PASSED, self.backend, (req.AGREE,), path=mine.path)
         sentence = f"{comparison.nbytes} bytes differ from what {self.reference} leaves: {comparison.differences[0].place}"

@@ -24,6 +24,20 @@ class Images:
     destination: Bytes
 
 
+class Scratch:
+    """Arrays used again for every case: fresh pages for megabytes a case would cost more than the copy."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Bytes] = {}
+
+    def room(self, name: str, nbytes: int) -> Bytes:
+        """The array of this name, `nbytes` long, with arbitrary contents; the same memory at every call."""
+        array = self._arrays.get(name)
+        if array is None or array.size < nbytes:
+            array = self._arrays[name] = np.empty(max(nbytes, 1 << 20), np.uint8)
+        return array[:nbytes]
+
+
 @dataclass(frozen=True)
 class Piece:
     """One run of bytes that the case copies, as offsets in the two images."""
@@ -33,27 +47,41 @@ class Piece:
     nbytes: int
 
 
-def initial(case: Case) -> Images:
-    """Both images before the copy."""
-    source = np.empty(source_footprint(case).image_bytes, np.uint8)
-    destination = np.empty(destination_footprint(case).image_bytes, np.uint8)
-    fill(source, case.seed, Content.SOURCE)
-    fill(destination, case.seed, Content.DESTINATION)
-    return Images(source, destination)
+def sizes(case: Case) -> tuple[int, int]:
+    """Bytes of the source image and of the destination image."""
+    return source_footprint(case).image_bytes, destination_footprint(case).image_bytes
 
 
-def expected(case: Case, before: Images) -> Images:
+def fill_initial(case: Case, images: Images) -> None:
+    """Overwrite both images with what memory holds before the copy."""
+    fill(images.source, case.seed, Content.SOURCE)
+    fill(images.destination, case.seed, Content.DESTINATION)
+
+
+def initial(case: Case, scratch: Scratch | None = None) -> Images:
+    """Both images before the copy; in `scratch`, until it is used for the next case."""
+    scratch = scratch or Scratch()
+    source, destination = sizes(case)
+    images = Images(scratch.room("initial source", source), scratch.room("initial destination", destination))
+    fill_initial(case, images)
+    return images
+
+
+def expected(case: Case, before: Images, scratch: Scratch | None = None) -> Images:
     """Both images after the copy, given the initial ones (which are not changed).
 
-    With duplicate destinations (Case.undefined) the last one in order wins here; `allowed` tells the others.
+    With duplicate destinations (Case.undefined) the last one in order wins here.
     """
-    source, destination = before.source, before.destination.copy()
+    scratch = scratch or Scratch()
+    source = before.source
+    destination = scratch.room("expected destination", before.destination.size)
+    np.copyto(destination, before.destination)
     for piece in pieces(case):
         destination[piece.destination : piece.destination + piece.nbytes] = source[
             piece.source : piece.source + piece.nbytes
         ]
     if case.round_trip:
-        source = np.empty_like(source)
+        source = scratch.room("expected source", source.size)
         fill(source, case.seed, Content.WIPED)
         for piece in pieces(case):
             source[piece.source : piece.source + piece.nbytes] = destination[

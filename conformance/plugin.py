@@ -41,7 +41,10 @@ def add_options(parser: pytest.Parser) -> None:
         default=Budget.GATE.value,
         help="how many cases: smoke about 10 s, gate about 1 min, certify about 10 min (default: gate)",
     )
-    group.addoption("--report", metavar="DIR", help="folder for the report (default: a new one below reports/)")
+    group.addoption("--report", metavar="DIR",
+        help="folder for the report; write --report=DIR, since pytest takes a word of its own that is an existing folder "
+        "for a folder of tests (default: a new one below reports/)",
+    )
     group.addoption("--run-seed", type=int, metavar="N", help="seed of all draws (default: a new one, shown in the header)")
     group.addoption(
         "--isolation",
@@ -74,6 +77,7 @@ def configure(config: pytest.Config) -> None:
         return
     with usage_errors():
         make_folders(settings)
+    _pin_root(config)
     if not config.option.xmlpath:
         config.option.xmlpath = str(Path(settings.report) / "junit.xml")
 
@@ -111,6 +115,12 @@ def concerns_conformance(config: pytest.Config) -> bool:
         if path == here or here in path.parents or path in here.parents:
             return True
     return False
+
+
+def _pin_root(config: pytest.Config) -> None:
+    """Tell workers which folder is the root: pytest takes a folder given to --report for one of the tests' folders."""
+    pinned = f"--rootdir={config.rootpath}" + (f" -c {config.inipath}" if config.inipath else "")
+    os.environ["PYTEST_ADDOPTS"] = f"{os.environ.get('PYTEST_ADDOPTS', '')} {pinned}".strip()
 
 
 def is_worker(config: pytest.Config) -> bool:

@@ -35,6 +35,13 @@ class Ledger:
     supports: dict[str, Any]  # backend -> declaration
     coverage: dict[str, Any]  # backend -> coverage
     seconds: dict[str, float]  # backend -> seconds of workers spent on its claims
+    cost: dict[str, float]  # phase -> seconds over all cases; "cases" counts them
+    span: float  # seconds from the first device's answer to the last test's end
+
+    @property
+    def rate(self) -> float:
+        """Cases a second over all workers."""
+        return self.cost.get("cases", 0.0) / self.span if self.span else 0.0
 
 
 @dataclass
@@ -64,6 +71,10 @@ class Report:
             "supports": self.ledger.supports,
             "unavailable": self.ledger.unavailable,
             "coverage": self.ledger.coverage,
+            "cases_a_second": self.ledger.rate,
+            "span_seconds": self.ledger.span,
+            "cost_seconds": self.ledger.cost,
+            "worker_seconds": self.ledger.seconds,
             "counts": [
                 {"backend": key.backend, "requirement": key.requirement, **asdict(count), "open": count.open}
                 for key, count in sorted(self.counts.items(), key=lambda item: (item[0].backend, item[0].requirement))
@@ -88,6 +99,8 @@ class Report:
     def lines(self) -> list[str]:
         """The summary for a terminal."""
         lines = _table(self.counts)
+        cases = int(self.ledger.cost.get("cases", 0))
+        lines.append(f"{cases} cases in {self.ledger.span:.1f} s: {self.ledger.rate:.0f} a second")
         lines += [f"not run: {name}: {why}" for name, why in sorted(self.ledger.unavailable.items())]
         lines += [f"incident: {incident.sentence()}" for incident in self.incidents]
         if self.deaths:
@@ -137,21 +150,28 @@ def read_ledger(work: Path) -> Ledger:
     merged: dict[str, dict[str, Any]] = {"unavailable": {}, "devices": {}, "supports": {}}
     coverage: dict[str, Coverage] = {}
     seconds: dict[str, float] = {}
+    cost: dict[str, float] = {}
+    spans: list[list[float]] = []
     for path in sorted(work.glob("*.worker")):
         data = json.loads(path.read_text())
         collected |= set(data["collected"])
         ended |= set(data["ended"])
-        for name, into in merged.items():
-            into.update(data[name])
+        for name, table in merged.items():
+            table.update(data[name])
         for backend, found in data["coverage"].items():
             coverage.setdefault(backend, Coverage()).merge(Coverage.from_json(found))
-        for backend, spent in data["seconds"].items():
-            seconds[backend] = seconds.get(backend, 0.0) + spent
+        for into, key in ((seconds, "seconds"), (cost, "cost")):
+            for name, amount in data[key].items():
+                into[name] = into.get(name, 0.0) + amount
+        if data["span"][0]:
+            spans.append(data["span"])
     return Ledger(
         tuple(sorted(collected)),
         tuple(sorted(ended)),
         coverage={backend: found.to_json() for backend, found in coverage.items()},
         seconds=seconds,
+        cost=cost,
+        span=max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else 0.0,
         **merged,
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +35,7 @@ class Run:
     _tally: Tally | None = None
     _coverage: dict[str, Coverage] = field(default_factory=dict)  # by backend
     _ledger: dict[str, Any] = field(default_factory=_new_ledger)
+    _began: float = 0.0  # when the first device answered; seconds since the epoch
 
     def bench(self, shard: int) -> Bench:
         """The bench of the device that serves this shard: shards are dealt out evenly, whichever worker has them."""
@@ -52,6 +55,7 @@ class Run:
         """What the backend declares on the shard's device, noted for the report."""
         bench = self.bench(shard)
         support = bench.runner.support(backend)
+        self._began = self._began or time.time()
         self._ledger["supports"][backend] = support.to_json()
         self._ledger["devices"][str(bench.runner.device.index)] = bench.runner.device.to_json()
         if support.unavailable:
@@ -78,7 +82,12 @@ class Run:
         coverage = {name: found.to_json() for name, found in self._coverage.items()}
         path = self.settings.work / f"{self._name}.worker"
         new = path.with_suffix(".new")
-        new.write_text(json.dumps({**self._ledger, "coverage": coverage}))
+        cost: dict[str, float] = defaultdict(float)
+        for bench in self._benches.values():
+            for phase, amount in bench.cost.items():
+                cost[phase] += amount
+        span = [self._began, time.time()]
+        new.write_text(json.dumps({**self._ledger, "coverage": coverage, "cost": cost, "span": span}))
         new.replace(path)
 
     def close(self) -> None:

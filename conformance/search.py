@@ -79,9 +79,9 @@ class _Hunt:
 
     def fails(self, case: Case) -> bool:
         """Run a case; one known to fail is not run again, and once shrinking has had its share no new one is."""
-        if case.dumps() in self.found:
-            return True
         if self.found:
+            if case.dumps() in self.found:
+                return True
             if self._spent():
                 return False
             self.shrinking += 1

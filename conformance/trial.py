@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from conformance.device.runner import Runner
 from conformance.evidence import Evidence, Outcome
 from conformance.incidents import Incident, IncidentLog
-from conformance.oracle import Images, initial
+from conformance.oracle import Images, Scratch, initial, sizes
 from conformance.verdict import Verdict, judge
 from strategies.ask import ask
 from strategies.case import Case
@@ -16,10 +20,13 @@ from strategies.case import Case
 
 @dataclass(frozen=True)
 class Bench:
-    """A device's runner, and where incidents go."""
+    """A device's runner, where incidents go, and what cases cost."""
 
     runner: Runner
     incidents: IncidentLog
+    cost: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # seconds by phase, over all cases; "cases" counts them
+
+    _scratch: Scratch = field(default_factory=Scratch)
 
     def verdict(self, backend: str, case: Case, clean: bool = False) -> Verdict:
         """Run `case` through `backend` and judge it; with `clean`, in a process that has run nothing before.
@@ -29,28 +36,45 @@ class Bench:
         return verdict
 
     def verdict_and_images(self, backend: str, case: Case, clean: bool = False) -> tuple[Verdict, Images]:
-        """The same, with what memory held afterwards."""
+        """The same, with what memory held afterwards: valid until the next case."""
         support = self.runner.support(backend)
-        before = initial(case)
-        after = Images(before.source.copy(), before.destination.copy())
+        begun = time.perf_counter()
+        before = initial(case, self._scratch)
+        after = self.runner.images(*sizes(case))
+        np.copyto(after.source, before.source)
+        np.copyto(after.destination, before.destination)
         reason = support.not_tried(ask(case))
         if reason is not None:
             evidence = Evidence(Outcome.REFUSED, reason, tried=False)
         elif clean:
             evidence = self.runner.run_clean(backend, case, after)
         else:
+            sent = time.perf_counter()
             evidence = self.runner.run(backend, case, after)
+            self._note(evidence, sent - begun, time.perf_counter() - sent)
             if _broke(evidence) and evidence.serial > 1:
-                evidence, after = self._clear_blame(backend, case, before, evidence)
-        return judge(case, backend, support, before, after, evidence), after
+                evidence = self._clear_blame(backend, case, before, after, evidence)
+        answered = time.perf_counter()
+        verdict = judge(case, backend, support, before, after, evidence, self._scratch)
+        self.cost["judge"] += time.perf_counter() - answered
+        return verdict, after
 
-    def _clear_blame(self, backend: str, case: Case, before: Images, broken: Evidence) -> tuple[Evidence, Images]:
+    def _note(self, evidence: Evidence, imagining: float, waiting: float) -> None:
+        """Book what one case cost: its phases in the device process, and the rest of the wait for it."""
+        for phase, seconds in evidence.seconds.items():
+            self.cost[f"device: {phase}"] += seconds
+        self.cost["send and queue"] += waiting - sum(evidence.seconds.values())
+        self.cost["images"] += imagining
+        self.cost["cases"] += 1
+
+    def _clear_blame(self, backend: str, case: Case, before: Images, after: Images, broken: Evidence) -> Evidence:
         """Run the case alone. If it passes there, it only met the damage: look at the case before it instead."""
-        after = Images(before.source.copy(), before.destination.copy())
+        np.copyto(after.source, before.source)
+        np.copyto(after.destination, before.destination)
         alone = self.runner.run_clean(backend, case, after)
         if not _broke(alone):
             self.incidents.record(self._suspect(backend, broken))
-        return alone, after
+        return alone
 
     def _suspect(self, met_by: str, broken: Evidence) -> Incident:
         text = broken.text or broken.poisoned or broken.outcome.value
@@ -59,7 +83,7 @@ class Bench:
             backend, case = previous["backend"], Case.from_json(previous["case"])
         except (ValueError, KeyError):
             return Incident(text, met_by, "", None, proved=False)
-        verdict = self.verdict(backend, case, clean=True)
+        verdict = Bench(self.runner, self.incidents).verdict(backend, case, clean=True)
         return Incident(
             text, met_by, backend, case.to_json(), proved=verdict.failed, verdict=verdict.to_json()
         )

@@ -14,7 +14,7 @@ from conformance import requirements as req
 from conformance.differences import Comparison, compare
 from conformance.evidence import Evidence, Outcome
 from conformance.fill import Bytes
-from conformance.oracle import Images, expected, pieces
+from conformance.oracle import Images, Scratch, expected, pieces
 from strategies.ask import ask
 from strategies.case import Case
 
@@ -71,7 +71,15 @@ class Verdict:
         return cls(**{**data, "kind": Kind(data["kind"]), "checked": tuple(data["checked"]), "findings": findings})
 
 
-def judge(case: Case, backend: str, support: Support, before: Images, after: Images, evidence: Evidence) -> Verdict:
+def judge(
+    case: Case,
+    backend: str,
+    support: Support,
+    before: Images,
+    after: Images,
+    evidence: Evidence,
+    scratch: Scratch | None = None,
+) -> Verdict:
     """The verdict on one execution; `after` is what memory held when it ended (meaningless after a fault or hang)."""
     ended = _how_it_ended(evidence)
     if ended is not None:
@@ -86,7 +94,7 @@ def judge(case: Case, backend: str, support: Support, before: Images, after: Ima
     if reason is not None and not case.undefined:
         text = f"accepted a copy that it declares unsupported ({reason})"
         return _verdict(Kind.ERROR, backend, evidence, (req.REASON,), (Finding(req.REASON, text),))
-    return _judge_bytes(case, backend, before, after, evidence)
+    return _judge_bytes(case, backend, before, after, evidence, scratch)
 
 
 def bundle(case: Case) -> tuple[str, ...]:
@@ -180,8 +188,10 @@ def _written(case: Case, before: Images, after: Images, requirement: str, why: s
     return found
 
 
-def _judge_bytes(case: Case, backend: str, before: Images, after: Images, evidence: Evidence) -> Verdict:
-    wanted = expected(case, before)
+def _judge_bytes(
+    case: Case, backend: str, before: Images, after: Images, evidence: Evidence, scratch: Scratch | None
+) -> Verdict:
+    wanted = expected(case, before, scratch)
     destination = wanted.destination
     if case.undefined:
         destination = _settle_undefined(case, before, destination, after.destination)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import mmap
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,11 +15,9 @@ from dataclasses import dataclass, field
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 
-import numpy as np
-
 from backends.contract import Device, Support
-from conformance.device import images as shared
 from conformance.device import sockets
+from conformance.device.images import SharedImages
 from conformance.device.protocol import (
     AskClean,
     AskFate,
@@ -41,7 +37,6 @@ from conformance.oracle import Images
 from strategies.case import Case
 
 CONNECT_SECONDS = 180.0  # for a server that still loads torch
-LEAST_BUFFER = 1 << 20
 SETTLE_SECONDS = 0.3  # in a clean process, for an error that surfaces late
 
 
@@ -55,6 +50,7 @@ class DeviceClient:
     floor_seconds: float  # the shortest deadline of a case
     restarts: int = 0  # device processes this worker's cases have cost
     _channel: _Channel | None = None
+    _buffer: SharedImages = field(default_factory=SharedImages)
     _supports: dict[str, Support] = field(default_factory=dict)
     _ticket: int = 0
 
@@ -73,8 +69,12 @@ class DeviceClient:
                 self._blame_loading(self._mourn(channel), backend)
         return self._supports[backend]
 
+    def images(self, source_bytes: int, destination_bytes: int) -> Images:
+        """Room in memory that is shared with the device process."""
+        return self._buffer.images(source_bytes, destination_bytes)
+
     def run(self, backend: str, case: Case, images: Images) -> Evidence:
-        """Run a case in the device's process; `images` are overwritten with what memory holds afterwards."""
+        """Run a case in the device's process, and again in the next one if another worker's case ended this one."""
         self.support(backend)
         while True:
             channel = self._open()
@@ -104,6 +104,7 @@ class DeviceClient:
 
     def _run_on(self, channel: _Channel, backend: str, case: Case, images: Images, settle: float) -> Evidence:
         self._ticket += 1
+        channel.share(self._buffer)
         deadline = deadline_seconds(case, self._supports[backend], channel.bandwidth, self.floor_seconds) + settle
         return channel.run(self._ticket, backend, case, images, deadline, settle)
 
@@ -158,7 +159,7 @@ class _Channel:
 
     def __init__(self, address: str, worker: str) -> None:
         self._connection = _connect(address)
-        self._buffer: mmap.mmap | None = None
+        self._shared = -1
         self._known: dict[str, Support] = {}
         self._connection.send(Hello(worker))
         welcome = self._connection.recv()
@@ -187,35 +188,23 @@ class _Channel:
     def run(
         self, ticket: int, backend: str, case: Case, images: Images, deadline: float, settle: float
     ) -> Evidence:
-        sizes = images.source.size, images.destination.size
-        mine = shared.views(self._room(shared.capacity(*sizes)), *sizes)
-        np.copyto(mine.source, images.source)
-        np.copyto(mine.destination, images.destination)
         text = f'{{"backend":{json.dumps(backend)},"case":{case.dumps()}}}'
+        sizes = images.source.size, images.destination.size
         self._connection.send(Run(ticket, backend, case, text, *sizes, deadline, settle))
         evidence = self._connection.recv()
         assert isinstance(evidence, Evidence)
-        np.copyto(images.source, mine.source)
-        np.copyto(images.destination, mine.destination)
         return evidence
+
+    def share(self, buffer: SharedImages) -> None:
+        """Send the buffer's file, unless this process has it already."""
+        if self._shared != buffer.descriptor:
+            self._connection.send(Buffer(buffer.nbytes))
+            reduction.send_handle(self._connection, buffer.descriptor, self.pid)
+            self._shared = buffer.descriptor
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._connection.close()
-
-    def _room(self, nbytes: int) -> mmap.mmap:
-        if self._buffer is None or len(self._buffer) < nbytes:
-            size = LEAST_BUFFER
-            while size < nbytes:
-                size *= 2
-            descriptor = shared.new_file(size)
-            try:
-                self._buffer = mmap.mmap(descriptor, size)
-                self._connection.send(Buffer(size))
-                reduction.send_handle(self._connection, descriptor, self.pid)
-            finally:
-                os.close(descriptor)
-        return self._buffer
 
 
 def _connect(address: str) -> Connection:

@@ -12,7 +12,7 @@ from backends.contract import Backend, Device, Support
 from conformance.device.runner import BackendUnavailable, DeviceUnavailable
 from conformance.evidence import Evidence
 from conformance.execution import Executor
-from conformance.oracle import Images
+from conformance.oracle import Images, Scratch
 from strategies.case import Case
 
 
@@ -24,6 +24,7 @@ class DirectRunner:
     index: int
     restarts: int = 0
     _executor: Executor | None = None
+    _scratch: Scratch = field(default_factory=Scratch)
     _backends: dict[str, Backend] = field(default_factory=dict)
 
     @property
@@ -32,6 +33,9 @@ class DirectRunner:
 
     def support(self, backend: str) -> Support:
         return self._backend(backend).support(self.device)
+
+    def images(self, source_bytes: int, destination_bytes: int) -> Images:
+        return Images(self._scratch.room("source", source_bytes), self._scratch.room("destination", destination_bytes))
 
     def run(self, backend: str, case: Case, images: Images) -> Evidence:
         return self._open().execute(self._backend(backend), case, images)

@@ -12,20 +12,33 @@ from conformance.oracle import Images
 ALIGN = 4096
 
 
-def new_file(nbytes: int) -> int:
-    """The descriptor of an anonymous shared-memory file of `nbytes`."""
-    descriptor = os.memfd_create("kvconform-images", os.MFD_CLOEXEC)
-    os.ftruncate(descriptor, nbytes)
-    return descriptor
+LEAST_BYTES = 1 << 20
 
 
-def capacity(source_bytes: int, destination_bytes: int) -> int:
-    """The bytes that a buffer for both images needs."""
-    return _aligned(source_bytes) + destination_bytes
+class SharedImages:
+    """A worker's buffer for both images of a case, grown when a case needs more."""
+
+    def __init__(self) -> None:
+        self.descriptor = -1
+        self.nbytes = 0
+        self._map: mmap.mmap | None = None
+        self._older: list[int] = []  # descriptors kept open, so that no new file takes the number of an old one
+
+    def images(self, source_bytes: int, destination_bytes: int) -> Images:
+        """Both images as arrays over the buffer."""
+        needed = _aligned(source_bytes) + destination_bytes
+        if self._map is None or self.nbytes < needed:
+            if self.descriptor >= 0:
+                self._older.append(self.descriptor)
+            self.nbytes = max(LEAST_BYTES, 1 << (needed - 1).bit_length())
+            self.descriptor = os.memfd_create("kvconform-images", os.MFD_CLOEXEC)
+            os.ftruncate(self.descriptor, self.nbytes)
+            self._map = mmap.mmap(self.descriptor, self.nbytes)
+        return views(self._map, source_bytes, destination_bytes)
 
 
 def views(buffer: mmap.mmap, source_bytes: int, destination_bytes: int) -> Images:
-    """Both images as arrays over the buffer."""
+    """Both images as arrays over a mapped buffer."""
     source = np.frombuffer(buffer, np.uint8, source_bytes)
     return Images(source, np.frombuffer(buffer, np.uint8, destination_bytes, _aligned(source_bytes)))
 

@@ -49,19 +49,22 @@ def explicit_or_raise(selector: Selector, facts: Facts, table: Table) -> list[st
 
 
 def directions_agree(selector: Selector, facts: Facts, table: Table) -> list[str]:
-    """SELECT-DIRECTIONS: load and store of the same pages take one path, or a row of the table says why they don't."""
+    """SELECT-DIRECTIONS: load and store of the same pages take one path, or the two that a row of the table says."""
     pair = (Direction.LOAD, Direction.STORE)
     if facts.direction not in pair or facts.host_memory is Memory.READ_ONLY:
         return []
     load, store = (selector.view(replace(facts, direction=direction, explicit=None)) for direction in pair)
     loads, stores = selector.ask(load), selector.ask(store)
-    answers = table.answer(load), table.answer(store)
-    if loads.backend == stores.backend or any(_for_direction(answer) for answer in answers):
+    load_answer, store_answer = table.answer(load), table.answer(store)
+    if loads.backend == stores.backend:
         return []
-    return [
-        f"{selector.name} sends {describe(load)} to {loads}, but the store of the same pages to {stores}; expected one "
-        f"path for both, because no row tells the directions apart here ({answers[0].why})"
-    ]
+    what = f"{selector.name}: {describe(load)} goes to {loads}, the store of the same pages to {stores}"
+    if load_answer.backend == store_answer.backend:
+        return [f"{what}; expected {load_answer.backend or 'a refusal'} for both; {load_answer.why}"]
+    if (loads.backend, stores.backend) == (load_answer.backend, store_answer.backend):
+        told_apart = _for_direction(load_answer) or _for_direction(store_answer)
+        return [] if told_apart else [f"{what}, as in the table, of which no row says why"]
+    return [f"{what}; expected {load_answer.backend} and {store_answer.backend}; {store_answer.why}"]
 
 
 def never_refuted(selector: Selector, facts: Facts, table: Table) -> list[str]:

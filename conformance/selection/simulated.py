@@ -35,7 +35,7 @@ ROCM = replace(
     driver="reported",
     runtime="7.1",
     registered_address_is_host_address=False,
-    batch_api="hipMemcpyBatchAsync/8",
+    batch_api="hipMemcpyBatchAsync/9",
 )
 XPU = replace(
     CUDA,
