@@ -149,12 +149,13 @@ def test_torch_ops_are_read_by_their_schema(arena: Arena) -> None:
 def test_called_after_the_streams_earlier_work(arena: Arena) -> None:
     """Stream order holds although the function knows no CpuStream, and its exceptions come from the call."""
     gate = threading.Event()
+    flipped = arena.source[:64] ^ 0xFF
     with cpu_stream.use(cpu_stream.CpuStream("gated")) as stream:
         stream.submit(gate.wait)
         stream.submit(lambda: arena.source.__ixor__(0xFF))
         threading.Timer(0.05, gate.set).start()
         from_callable(foreign.three, "f").copy(*arena.descriptors([(0, 0, 64)]))
-        np.testing.assert_array_equal(arena.destination[:64], arena.source[:64])
+        np.testing.assert_array_equal(arena.destination[:64], flipped)
         with pytest.raises(ArithmeticError, match="no luck"):
             from_callable(foreign.fails, "f").copy(*arena.descriptors([(0, 0, 64)]))
 

@@ -92,13 +92,15 @@ def test_says_what_it_did(backend: Backend, arena: Arena, device: Callable[..., 
 def test_from_many_threads(backend: Backend, arena: Arena) -> None:
     """Streams of several threads don't disturb each other (Triton's interpreter is shared by the process)."""
     failures: list[BaseException] = []
+    together = threading.Barrier(4)
 
     def work(lane: int) -> None:
         with cpu_stream.use(cpu_stream.CpuStream(f"lane {lane}")) as stream:
             try:
-                for turn in range(5):
-                    at = 65536 * lane + 8192 * turn
-                    backend.copy(*arena.descriptors([(at, at, 4096), (at + 4096, at + 4096, 999)]))
+                together.wait()
+                for turn in range(30):
+                    at = 65536 * lane + 2048 * turn
+                    backend.copy(*arena.descriptors([(at, at, 1024), (at + 1024, at + 1024, 999)]))
                 stream.synchronize()
             except BaseException as error:
                 failures.append(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 from copy_arena import Arena
 
+from backends import cpu_stream
 from backends.contract import Device, Memory
 from backends.descriptors import check
 from backends.triton_copy import Staging, TritonCopy
@@ -111,6 +113,25 @@ def test_programs_share_the_tiles(arena: Arena, kernel) -> None:  # type: ignore
         shape = Shape(programs=programs, chunk=2048, warps=1, table_on_device=False)
         arena.check(TritonCopy(to_device=shape, to_host=shape), rows)
         arena.destination[:] = 0xA5
+
+
+def test_interpreted_launches_never_overlap(arena: Arena, kernel, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """The interpreter patches triton.language for the whole process while it runs."""
+    inside: list[int] = []
+
+    def slow(*launch: object) -> None:
+        inside.append(1)
+        time.sleep(0.005)
+        assert len(inside) == 1
+        inside.pop()
+
+    monkeypatch.setattr(kernel, "run", slow)
+    streams = [cpu_stream.CpuStream(f"lane {lane}") for lane in range(3)]
+    for stream in 3 * streams:
+        with cpu_stream.use(stream):
+            TritonCopy().copy(*arena.descriptors([(0, 0, 64)]))
+    for stream in streams:
+        stream.synchronize()
 
 
 class FakeAccelerator:
