@@ -25,13 +25,10 @@ EDGES = tuple(near for size in (WORD, MOST_CHUNK, LARGE_PAGE) for near in (size,
 COUNTS = (None, FEWEST_DESCRIPTORS, FEWEST_DESCRIPTORS - 1, FEWEST_DESCRIPTORS + 1, 64, 0, 1)
 SOME_BATCH_CALL = "a-batch-call/8"
 
-_SIZE = st.one_of(
-    st.sampled_from(SMALL_PAGES),
-    st.sampled_from(EDGES),
-    st.sampled_from((*SMALL_PAGES, *LARGE_PAGES)),
-    st.integers(1, MOST_PAGE),
-)
+_NOTABLE = st.sampled_from((*SMALL_PAGES, *LARGE_PAGES, *EDGES, *EDGES))
+_SIZE = st.one_of(_NOTABLE, _NOTABLE, st.integers(1, MOST_PAGE))
 _UNKNOWN_OR_NOT = st.sampled_from((None, True, False))
+_USUAL_PAGES = st.lists(st.sampled_from(SMALL_PAGES), min_size=1, max_size=2).map(tuple)
 _PAGES = st.one_of(st.tuples(_SIZE), st.lists(_SIZE, max_size=4).map(tuple))
 
 _OTHERS: dict[str, st.SearchStrategy[Any]] = {
@@ -47,11 +44,12 @@ _OTHERS: dict[str, st.SearchStrategy[Any]] = {
     "captured": st.booleans(),
     "explicit": st.sampled_from((None, *BACKENDS, "no_such_backend")),
 }
-_NAMES = ("platform", "host_memory", "direction", *_OTHERS)
+_OFTEN = ("platform", "host_memory", "direction", "fragment_sizes", "descriptors", "zero_copy")
+_NAMES = ("page_sizes", *_OFTEN, *(name for name in _OTHERS if name not in _OFTEN))
 _OFF = st.one_of(
-    st.just(()),
+    st.just(("page_sizes",)),
+    st.sampled_from((*_OFTEN, "platform", "host_memory", "host_memory")).map(lambda name: (name,)),
     st.sampled_from(_NAMES).map(lambda name: (name,)),
-    st.sampled_from(_NAMES).map(lambda name: (name, "descriptors")),
     st.lists(st.sampled_from(_NAMES), unique=True).map(tuple),
 )
 
@@ -63,7 +61,7 @@ def facts(
     directions: Sequence[Direction] = DIRECTIONS,
     memory: Sequence[Memory] = HOST_KINDS,
 ) -> Facts:
-    """Facts about copies within a domain: these platforms, directions and kinds of host memory, each the usual first."""
+    """Facts about copies within a domain: these platforms, directions and kinds of host memory, the usual first."""
     off = draw(_OFF, "facts that are not as usual")
     direction = draw(_among(directions, "direction" in off), "direction")
     kinds = [kind for kind in memory if (direction, kind) != (Direction.STORE, Memory.READ_ONLY)]
@@ -74,7 +72,7 @@ def facts(
         platform=draw(_among(platforms, "platform" in off), "platform"),
         direction=direction,
         host_memory=draw(_among(kinds, "host_memory" in off), "host_memory"),
-        page_sizes=draw(_PAGES, "page_sizes"),
+        page_sizes=draw(_PAGES if "page_sizes" in off else _USUAL_PAGES, "page_sizes"),
         **{**usual, **{name: draw(values, name) for name, values in _OTHERS.items() if name in off}},
     )
 
