@@ -93,6 +93,13 @@ class Tensor:
     destinations: tuple[int, ...]  # no id twice, unless Case.undefined
     runs: tuple[Run, ...] = ()  # empty: each page is one descriptor
 
+    @property
+    def needs(self) -> tuple[int, int]:
+        """Bytes of a block that may be touched, from its first one on: (source, destination)."""
+        source = [run.source + _reach(run.source_step, run) for run in self.runs]
+        destination = [run.destination + _reach(run.destination_step, run) for run in self.runs]
+        return max([self.page_bytes, *source]), max([self.page_bytes, *destination])
+
 
 @dataclass(frozen=True)
 class Submission:
@@ -205,10 +212,7 @@ def _check_tensor(where: str, tensor: Tensor, case: Case) -> None:
         len(tensor.sources) == len(tensor.destinations),
         f"{where}: {len(tensor.sources)} sources, {len(tensor.destinations)} destinations; they go pairwise",
     )
-    source_need = max([tensor.page_bytes, *(run.source + _reach(run.source_step, run) for run in tensor.runs)])
-    destination_need = max(
-        [tensor.page_bytes, *(run.destination + _reach(run.destination_step, run) for run in tensor.runs)]
-    )
+    source_need, destination_need = tensor.needs
     for name, pool, ids, need in (
         ("source", tensor.source, tensor.sources, source_need),
         ("destination", tensor.destination, tensor.destinations, destination_need),

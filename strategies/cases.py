@@ -19,7 +19,7 @@ from strategies.ask import ask
 from strategies.case import Case, Fence, Malformed, Pool, Submission, Tensor
 from strategies.choices import between, pick
 from strategies.layouts import Layout, fragments, whole
-from strategies.mappings import MOST_SEED, chunked, counts, many_counts, mappings
+from strategies.mappings import MOST_FEW, MOST_SEED, chunked, counts, many_counts, mappings
 from strategies.page_sizes import page_bytes, real
 from strategies.pools import Rows, far_pools, origins, round_up, rows
 from strategies.scope import Scope, ScopeError, back
@@ -27,10 +27,9 @@ from strategies.submissions import submissions
 
 SMALL_IMAGE, SMALL_MOVE = 1 << 20, 256 << 10  # bytes of one side's arena, and of all copied pages, in the common case
 MANY_MOVE = 1 << 20
-FAR_PAGE = 64 << 10
-SMALL, MANY, BIG, FAR = "small", "many", "big", "far"
-SCALES = (*[SMALL] * 26, FAR, FAR, MANY, BIG, BIG, FAR)
-ONE_IN_FRAGMENTS, ONE_IN_GROUPS = 5, 6
+BIG_PAGE = 64 << 10  # a big case has pages larger than this
+SCALES = (*["small"] * 27, *["far"] * 3, *["big"] * 2)
+ONE_IN_MANY, ONE_IN_FRAGMENTS, ONE_IN_GROUPS = 32, 5, 6
 Ids = tuple[int, ...]
 
 
@@ -39,8 +38,8 @@ class _Room:
     """What one tensor may take."""
 
     image: int  # bytes of its part of either arena
-    move: int  # bytes of its copied pages
-    descriptors: int
+    page: int  # bytes of one page
+    pieces: int  # descriptors of one page
 
 
 def cases(scope: Scope) -> st.SearchStrategy[Case]:
@@ -102,18 +101,16 @@ def _validate(scope: Scope) -> None:
 
 @st.composite
 def _cases(draw: st.DrawFn, scope: Scope, returning: bool = False) -> Case:
+    """A far or big case draws what a small one draws, and more: so a failure shrinks to a small case if it can."""
     direction, source, destination = _route(draw, scope, returning)
     scale = draw(pick(*SCALES))
-    far = _far_sides(scope, source, destination) if scale is FAR else ()
     source_fence = _fence(draw, scope, source)
     destination_fence = _fence(draw, scope, destination)
     fences = source_fence, destination_fence
+    tensors = _tensors(draw, scope, fences, returning, big=scale == "big")
+    far = _far_sides(scope, source, destination) if scale == "far" else ()
     if far:
-        tensors = [_far_tensor(draw, scope, draw(pick(*far)), fences)]
-    elif scale is MANY and many_counts(scope.most_blocks):
-        tensors = [_many_tensor(draw, scope, fences, returning)]
-    else:
-        tensors = _tensors(draw, scope, fences, returning, big=scale is BIG)
+        tensors[0] = _moved_far(draw, scope, tensors[0], draw(pick(*far)), fences)
     last = tensors[-1]
     case = Case(
         direction,
@@ -133,9 +130,8 @@ def _plain(draw: st.DrawFn, scope: Scope, least: int = 1) -> Case:
     """One tensor of whole small pages, at least `least` blocks, submitted plainly: what the other strategies spoil."""
     direction, source, destination = _route(draw, scope, False)
     count = draw(between(least, max(least, min(4, scope.most_descriptors))))
-    room = _Room(SMALL_IMAGE, SMALL_MOVE, scope.most_descriptors)
     layout = _whole_page(draw, scope, min(4096, scope.most_bytes))
-    tensor = _tensor(draw, scope, layout, room, (Fence.NONE, Fence.NONE), False, count=count)
+    tensor = _tensor(draw, scope, layout, count, SMALL_IMAGE, (Fence.NONE, Fence.NONE), False)
     submission = Submission(draw(pick(*scope.stream_kinds)))
     return _checked(scope, Case(direction, source, destination, (tensor,), submission))
 
@@ -157,49 +153,55 @@ def _fence(draw: st.DrawFn, scope: Scope, memory: Memory) -> Fence:
 
 def _possible(fence: Fence, last: Tensor, scope: Scope, source: bool) -> Fence:
     """A fence behind the last block sets its address, which must stay a multiple of what the backend asks for."""
-    ends = [
-        run.source + (run.count - 1) * run.source_step + run.nbytes
-        if source
-        else run.destination + (run.count - 1) * run.destination_step + run.nbytes
-        for run in last.runs
-    ]
-    need = max(last.page_bytes, *ends, 0)
+    need = last.needs[0 if source else 1]
     return Fence.NONE if fence is Fence.AFTER and need % scope.address_multiple else fence
 
 
 def _tensors(
     draw: st.DrawFn, scope: Scope, fences: tuple[Fence, Fence], returning: bool, *, big: bool
 ) -> list[Tensor]:
-    image = scope.budget_bytes if big else min(SMALL_IMAGE, scope.budget_bytes)
-    move = image // 2 if big else SMALL_MOVE
     groups = 1
     if not scope.support.uniform_dense and draw(between(1, ONE_IN_GROUPS)) == ONE_IN_GROUPS:
         groups = draw(between(2, 3))
     left = scope.most_descriptors
     tensors: list[Tensor] = []
     for index in range(groups):
-        room = _Room(image // groups, move // groups, left)
-        layout = _layout(draw, scope, room, big)
+        count = _count(draw, scope, left, many=groups == 1 and not big)
+        image, move = min(SMALL_IMAGE, scope.budget_bytes), SMALL_MOVE
+        if big:
+            image, move = scope.budget_bytes, scope.budget_bytes // 2
+        elif count > MOST_FEW:
+            image, move = scope.budget_bytes, MANY_MOVE // 2
+        share = max(1, count) * groups
+        page = max(scope.page_multiple, min(scope.most_bytes, image // (8 * groups), move // share))
+        layout = _layout(draw, scope, _Room(image // groups, page, left // max(1, count)), big)
         own = fences if index == 0 else (Fence.NONE, Fence.NONE)
-        tensors.append(_tensor(draw, scope, layout, room, own, returning))
+        tensors.append(_tensor(draw, scope, layout, count, image // groups, own, returning))
         left -= layout.descriptors * len(tensors[-1].sources)
     return tensors
 
 
+def _count(draw: st.DrawFn, scope: Scope, left: int, *, many: bool) -> int:
+    """How many blocks: mostly few, and now and then as many as some implementation's limit."""
+    found = many_counts(min(left, scope.most_blocks)) if many else ()
+    kind = draw(between(1, ONE_IN_MANY))
+    if found and kind == ONE_IN_MANY:
+        often = (4 if count < 2000 else 2 if count < 10_000 else 1 for count in found)
+        return draw(pick(*(count for count, times in zip(found, often, strict=True) for _ in range(times))))
+    return draw(counts(left) if kind % 2 else between(0, min(left, MOST_FEW)))
+
+
 def _layout(draw: st.DrawFn, scope: Scope, room: _Room, big: bool) -> Layout:
-    most = min(scope.most_bytes, room.image // 8, room.move)
-    dense = scope.support.uniform_dense
-    if big and not dense and most >= 2 * FAR_PAGE:
-        multiple = scope.size_multiple
-        sizes = [size // multiple for size in real(most, multiple) if size > FAR_PAGE]
-        units = most // multiple
-        kinds = [between(max(1, FAR_PAGE // multiple), units)]
-        if sizes:
-            kinds.append(pick(*sizes))
+    fragmented = draw(between(1, ONE_IN_FRAGMENTS)) == ONE_IN_FRAGMENTS
+    if big and room.page > BIG_PAGE:
+        multiple = scope.page_multiple
+        sizes = [size // multiple for size in real(room.page, multiple) if size > BIG_PAGE]
+        kinds = [between(max(1, BIG_PAGE // multiple), room.page // multiple), *([pick(*sizes)] if sizes else [])]
         return whole(draw(st.one_of(kinds)) * multiple)
-    if dense or most < 2 * scope.unit or room.descriptors < 2 or draw(between(1, ONE_IN_FRAGMENTS)) < ONE_IN_FRAGMENTS:
-        return _whole_page(draw, scope, most)
-    return draw(fragments(most, scope.unit, room.descriptors))
+    possible = not scope.support.uniform_dense and room.page >= 2 * scope.unit and room.pieces >= 2
+    if fragmented and possible:
+        return draw(fragments(room.page, scope.unit, room.pieces))
+    return _whole_page(draw, scope, room.page)
 
 
 def _whole_page(draw: st.DrawFn, scope: Scope, most: int) -> Layout:
@@ -211,50 +213,45 @@ def _tensor(
     draw: st.DrawFn,
     scope: Scope,
     layout: Layout,
-    room: _Room,
+    count: int,
+    image: int,
     fences: tuple[Fence, Fence],
     returning: bool,
-    count: int | None = None,
 ) -> Tensor:
-    dense = scope.support.uniform_dense
-    multiple = scope.address_multiple
-    source = draw(rows(layout.source, multiple, room.image, dense))
-    destination = draw(rows(layout.destination, multiple, room.image, dense))
-    if count is not None:
-        source = _roomy(source, room, count, layout.source, multiple)
-        destination = _roomy(destination, room, count, layout.destination, multiple)
-    capacities = source.capacity(room.image), destination.capacity(room.image)
-    if count is None:
-        most = min(*capacities, room.descriptors // layout.descriptors, max(1, room.move // layout.page_bytes))
-        count = draw(counts(max(0, most)))
+    """`count` blocks of this layout, or as many as fit in `image` bytes on both sides."""
+    sides = [_rows(draw, scope, need, image, count) for need in (layout.source, layout.destination)]
+    capacities = [side.capacity(image) for side in sides]
     count = min(count, *capacities)
     blocks = [
         min(capacity, round_up(max(1, count + draw(pick(0, 1, 3, 16))), side.per_chunk))
-        for side, capacity in zip((source, destination), capacities, strict=True)
+        for side, capacity in zip(sides, capacities, strict=True)
     ]
-    if source.per_chunk > 1 or destination.per_chunk > 1:
-        sources, destinations = _chunked_ids(draw, count, (source, destination), blocks)
+    if max(side.per_chunk for side in sides) > 1:
+        ids = _chunked_ids(draw, count, sides, blocks)
     else:
-        sources, destinations = draw(mappings(count, blocks[0], blocks[1], returning))
-    pools = [
+        ids = draw(mappings(count, blocks[0], blocks[1], returning))
+    # Drawn even where a fence leaves no choice: a fence that saved a draw would count as simpler than none.
+    drawn = [draw(origins(scope.address_multiple)) for _ in sides]
+    source, destination = (
         Pool(
             blocks=number,
             stride=side.stride,
             per_chunk=side.per_chunk,
             chunk_stride=side.chunk_stride,
-            origin=0 if fence is Fence.BEFORE else draw(origins(multiple)),
+            origin=0 if fence is Fence.BEFORE else origin,
         )
-        for side, number, fence in zip((source, destination), blocks, fences, strict=True)
-    ]
-    return Tensor(layout.page_bytes, pools[0], pools[1], sources, destinations, layout.runs)
+        for side, number, fence, origin in zip(sides, blocks, fences, drawn, strict=True)
+    )
+    return Tensor(layout.page_bytes, source, destination, ids[0], ids[1], layout.runs)
 
 
-def _roomy(side: Rows, room: _Room, count: int, need: int, multiple: int) -> Rows:
-    """These rows if `count` blocks fit, or rows without padding."""
-    return side if side.capacity(room.image) >= count else Rows(round_up(need, multiple))
+def _rows(draw: st.DrawFn, scope: Scope, need: int, image: int, count: int) -> Rows:
+    """Rows that let `count` blocks fit, or rows without padding."""
+    drawn = draw(rows(need, scope.address_multiple, image, scope.support.uniform_dense))
+    return drawn if drawn.capacity(image) >= count else Rows(round_up(need, scope.address_multiple))
 
 
-def _chunked_ids(draw: st.DrawFn, count: int, sides: tuple[Rows, Rows], blocks: list[int]) -> tuple[Ids, Ids]:
+def _chunked_ids(draw: st.DrawFn, count: int, sides: list[Rows], blocks: list[int]) -> tuple[Ids, Ids]:
     """A logical range over chunks on the sides that have them, a run or any blocks on the other side."""
     random = Random(draw(between(0, MOST_SEED)))
     gaps = draw(pick(0, 0, 1, 3))
@@ -270,15 +267,6 @@ def _chunked_ids(draw: st.DrawFn, count: int, sides: tuple[Rows, Rows], blocks: 
     return ids[0], ids[1]
 
 
-def _many_tensor(draw: st.DrawFn, scope: Scope, fences: tuple[Fence, Fence], returning: bool) -> Tensor:
-    found = many_counts(scope.most_blocks)
-    often = [count for count in found for _ in range(8 if count < 2000 else 3 if count < 10_000 else 1)]
-    count = draw(pick(*often))
-    room = _Room(scope.budget_bytes, MANY_MOVE, scope.most_descriptors)
-    layout = _whole_page(draw, scope, min(scope.most_bytes, MANY_MOVE // (2 * count)))
-    return _tensor(draw, scope, layout, room, fences, returning, count=count)
-
-
 def _far_sides(scope: Scope, source: Memory, destination: Memory) -> tuple[tuple[bool, bool], ...]:
     """Which sides may be too large for memory: (source, destination)."""
     able = source in scope.sparse, destination in scope.sparse
@@ -289,23 +277,24 @@ def _far_sides(scope: Scope, source: Memory, destination: Memory) -> tuple[tuple
     )
 
 
-def _far_tensor(draw: st.DrawFn, scope: Scope, far: tuple[bool, bool], fences: tuple[Fence, Fence]) -> Tensor:
-    room = _Room(SMALL_IMAGE, SMALL_MOVE, scope.most_descriptors)
-    layout = _layout(draw, scope, room, False)
-    count = draw(between(1, max(1, min(4, room.descriptors // layout.descriptors))))
-    pools: list[Pool] = []
-    ids: list[Ids] = []
-    for is_far, need, fence in zip(far, (layout.source, layout.destination), fences, strict=True):
-        stride = draw(rows(need, scope.address_multiple, room.image, scope.support.uniform_dense)).stride
+def _moved_far(
+    draw: st.DrawFn, scope: Scope, tensor: Tensor, far: tuple[bool, bool], fences: tuple[Fence, Fence]
+) -> Tensor:
+    """The tensor with its first few blocks, on the far sides in a pool too large for memory."""
+    needs = tensor.needs
+    pools = [tensor.source, tensor.destination]
+    ids = [tensor.sources, tensor.destinations]
+    for side, is_far in enumerate(far):
         if is_far:
-            found = draw(far_pools(need, scope.address_multiple, stride, fence is not Fence.NONE))
+            fenced = fences[side] is not Fence.NONE
+            stride = pools[side].stride
+            found = draw(far_pools(needs[side], scope.address_multiple, stride, fenced))
             turn = draw(between(0, len(found.ids) - 1))
-            pools.append(found.pool)
-            ids.append((found.ids[turn:] + found.ids[:turn])[:count])
-        else:
-            pools.append(Pool(blocks=count, stride=stride))
-            ids.append(tuple(range(count)))
-    return Tensor(layout.page_bytes, pools[0], pools[1], ids[0], ids[1], layout.runs)
+            pools[side], ids[side] = found.pool, found.ids[turn:] + found.ids[:turn]
+    count = min(len(tensor.sources), *map(len, ids))
+    return replace(
+        tensor, source=pools[0], destination=pools[1], sources=ids[0][:count], destinations=ids[1][:count]
+    )
 
 
 def _checked(scope: Scope, case: Case) -> Case:

@@ -270,7 +270,7 @@ def mapping_cells(tensor: Tensor) -> Cells:
         cells.append("source run" if up[0] else "destination run")
     elif 2 * int(((steps[0] == 1) & (steps[1] == 1)).sum()) >= count - 1:
         cells.append("runs")
-    elif not cells:
+    elif "near run" not in cells:
         cells.append("same slots, scattered" if tensor.sources == tensor.destinations else "scattered")
     return tuple(cells)
 

@@ -20,6 +20,7 @@ Pattern = Callable[[int, int, int, Random], tuple[Ids, Ids]]
 FEW = 6  # up to so many pairs may be drawn id by id
 NEAR_COUNTS = (1, 16, 1000, 1024, 4096, 8192, 65536)  # thresholds and caps of known implementations
 MOST_SEED = 255
+MOST_FEW = 24  # blocks of a small mapping
 
 
 def identity(count: int, sources: int, destinations: int, random: Random) -> tuple[Ids, Ids]:
@@ -134,8 +135,8 @@ def chunked(count: int, blocks: int, per_chunk: int, skip: int, gaps: int, rando
 
 
 def counts(most: int) -> st.SearchStrategy[int]:
-    """Of a small mapping: 1 first, 0 and the neighbours of 16 often."""
-    return _counts(min(most, 24))
+    """Of a small mapping, at most `most`: 1 first, and 0 and the neighbours of 16 among them."""
+    return pick(*(count for count in (1, 2, 3, 0, 4, 5, 15, 16, 17) if count <= most))
 
 
 def many_counts(most: int) -> tuple[int, ...]:
@@ -165,12 +166,6 @@ def mappings(
 @lru_cache(maxsize=4096)
 def _ids(count: int, below: int, unique: bool) -> st.SearchStrategy[list[int]]:
     return st.lists(between(0, below - 1), min_size=count, max_size=count, unique=unique)
-
-
-@lru_cache(maxsize=64)
-def _counts(most: int) -> st.SearchStrategy[int]:
-    often = [count for count in (1, 2, 3, 0, 4, 5, 15, 16, 17) if count <= most]
-    return st.one_of(pick(*often), between(0, most))
 
 
 def _placed(lengths: Sequence[int], total: int, random: Random) -> Ids:

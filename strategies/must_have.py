@@ -273,7 +273,7 @@ def _residues(scope: Scope) -> Iterator[Named]:
 def _rows(scope: Scope) -> Iterator[Named]:
     """Rows equal, padded and page-aligned, on either side; real models' padding among them."""
     kinds = {"equal": PLAIN, "padded": _Side(padding=3), "page-aligned": _Side(page_aligned=True)}
-    for page in dict.fromkeys(_page(scope, about * scope.unit) for about in (25, 512)):
+    for page in dict.fromkeys(_page(scope, min(about * scope.unit, SELECTION_EDGE)) for about in (25, 512)):
         for source_name, source in kinds.items():
             for destination_name, destination in kinds.items():
                 tensor = _tensor(scope, whole(page), _few(scope), source, destination)
@@ -384,7 +384,7 @@ def _far(scope: Scope) -> Iterator[Named]:
 
 
 def _far_cases(scope: Scope, name: str, page: int, stride: int, far: Far) -> Iterator[Named]:
-    """The far pool as source, as destination, and as both, on the plainest route that can."""
+    """The far pool as source, as destination, and as both, in each direction on its plainest route that can."""
     ids = far.ids[: min(4, scope.most_descriptors)]
     near = Pool(len(ids) + 1, stride), tuple(range(len(ids), 0, -1))
     shapes = {
@@ -393,10 +393,14 @@ def _far_cases(scope: Scope, name: str, page: int, stride: int, far: Far) -> Ite
         "both": (True, True),
     }
     for which, (at_source, at_destination) in shapes.items():
-        for route in scope.routes:
-            if (not at_source or route[1] in scope.sparse) and (not at_destination or route[2] in scope.sparse):
-                source, sources = (far.pool, ids) if at_source else near
-                destination, destinations = (far.pool, ids[::-1]) if at_destination else near
-                tensor = Tensor(page, source, destination, sources, destinations)
-                yield f"far-{name}-{which}-{route[0].value}", _case(scope, tensor, route=route)
-                break
+        source, sources = (far.pool, ids) if at_source else near
+        destination, destinations = (far.pool, ids[::-1]) if at_destination else near
+        tensor = Tensor(page, source, destination, sources, destinations)
+        able = [
+            route
+            for route in scope.routes
+            if (not at_source or route[1] in scope.sparse) and (not at_destination or route[2] in scope.sparse)
+        ]
+        for direction in dict.fromkeys(way for way, _, _ in able):
+            route = next(route for route in able if route[0] is direction)
+            yield f"far-{name}-{which}-{direction.value}", _case(scope, tensor, route=route)

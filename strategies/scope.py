@@ -18,6 +18,18 @@ BUDGET_BYTES = 8 << 20  # of one side's arena, guard bands included
 MOST_DESCRIPTORS = 65_537
 LEAST_DESCRIPTORS = 64  # however slow a backend is, so many are tried
 LARGEST_PAGE = 1 << 20
+PLAINEST = (
+    Memory.DEVICE,
+    Memory.PINNED,
+    Memory.REGISTERED,
+    Memory.PAGEABLE,
+    Memory.SHARED,
+    Memory.REGISTERED_ANONYMOUS,
+    Memory.REGISTERED_PIECES,
+    Memory.REGISTERED_PARTLY,
+    Memory.HUGE,
+    Memory.READ_ONLY,
+)  # every kind, in the order in which a failure is simpler to look into
 FULLY_REGISTERED = frozenset({Memory.DEVICE, Memory.PINNED, Memory.REGISTERED, Memory.REGISTERED_ANONYMOUS})
 
 
@@ -71,7 +83,7 @@ class Scope:
         Raises ScopeError if there is none."""
         if self.support.unavailable:
             raise ScopeError(f"the backend can't run here: {self.support.unavailable}")
-        kinds = [kind for kind in Memory if kind in self.memory & self.support.memory]
+        kinds = [kind for kind in PLAINEST if kind in self.memory & self.support.memory]
         found = tuple(
             (direction, source, destination)
             for direction in Direction

@@ -1,0 +1,74 @@
+"""`ask` says of a case what its descriptors, written out one by one, say."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from some_scopes import SCOPES, descriptors
+
+from backends.contract import Direction, Memory, Stream
+from strategies.ask import ask, is_dense
+from strategies.case import Case, Fence, Pool, Run, Submission, Tensor
+from strategies.cases import cases
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases(SCOPES["accelerator"]))
+def test_facts_are_those_of_the_written_out_descriptors(case: Case) -> None:
+    listed = list(descriptors(case))
+    asked = ask(case)
+    zeros = len(case.submission.zero_entries)
+    assert asked.descriptors == len(listed) + zeros
+    assert asked.sizes == tuple(sorted({size for _, _, size in listed} | ({0} if zeros else set())))
+    multiple = 4096
+    while any(source % multiple or destination % multiple for source, destination, _ in listed):
+        multiple //= 2
+    assert asked.address_multiple == multiple
+    assert (asked.direction, asked.source, asked.destination) == (
+        case.direction,
+        case.source_memory,
+        case.destination_memory,
+    )
+    assert (asked.stream, asked.late_source) == (case.submission.stream, case.submission.late_source)
+
+
+@pytest.mark.parametrize(("origin", "start", "multiple"), [(4, 4, 8), (4, 0, 4), (0, 4, 4), (0, 0, 4096), (2, 6, 8)])
+def test_offsets_that_are_odd_apart_may_add_up_to_an_aligned_address(origin: int, start: int, multiple: int) -> None:
+    source = Pool(1, 4096, origin=origin)
+    tensor = Tensor(4096, source, Pool(1, 4096), (0,), (0,), (Run(start, 0, 8),))
+    case = Case(Direction.LOAD, Memory.PAGEABLE, Memory.DEVICE, (tensor,))
+    assert ask(case).address_multiple == multiple
+
+
+def test_a_fence_behind_the_last_block_sets_the_address() -> None:
+    tensor = Tensor(24, Pool(1, 24), Pool(1, 24), (0,), (0,))
+    case = Case(Direction.LOAD, Memory.PAGEABLE, Memory.DEVICE, (tensor,), source_fence=Fence.AFTER)
+    assert ask(case).address_multiple == 8
+
+
+def test_nothing_to_copy_asks_for_nothing() -> None:
+    tensor = Tensor(3, Pool(1, 3), Pool(1, 3), (), ())
+    asked = ask(Case(Direction.STORE, Memory.DEVICE, Memory.PINNED, (tensor,), Submission(Stream.DEFAULT)))
+    assert (asked.sizes, asked.descriptors, asked.address_multiple) == ((), 0, 4096)
+
+
+@pytest.mark.parametrize(
+    ("source", "runs", "dense"),
+    [
+        (Pool(2, 8), (), True),
+        (Pool(2, 8, origin=3), (), True),
+        (Pool(2, 8, per_chunk=2), (), True),
+        (Pool(2, 8, per_chunk=2, chunk_stride=16), (), True),
+        (Pool(2, 9), (), False),
+        (Pool(2, 8, per_chunk=2, chunk_stride=17), (), False),
+        (Pool(2, 8), (Run(0, 0, 8),), False),
+    ],
+)
+def test_dense_means_no_padding_anywhere(source: Pool, runs: tuple[Run, ...], dense: bool) -> None:
+    tensor = Tensor(8, source, Pool(2, 8), (0, 1), (1, 0), runs)
+    assert is_dense(Case(Direction.LOAD, Memory.PAGEABLE, Memory.DEVICE, (tensor,))) is dense
+
+
+def test_two_tensors_are_not_dense() -> None:
+    tensor = Tensor(8, Pool(1, 8), Pool(1, 8), (0,), (0,))
+    assert not is_dense(Case(Direction.LOAD, Memory.PAGEABLE, Memory.DEVICE, (tensor, tensor)))
