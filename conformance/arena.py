@@ -1,4 +1,4 @@
-"""Real memory for both sides of a case: fenced regions that are kept between cases, sparse ones that are not.
+"""Real memory for both sides of a job: fenced regions that are kept between cases, sparse ones that are not.
 
 Fills and reads back whole images through the platform, never through a backend.
 """
@@ -12,14 +12,9 @@ from dataclasses import dataclass
 from backends.contract import Device, DeviceError, Memory
 from backends.platforms.contract import OpenDevice, Region
 from conformance.fill import Bytes
-from strategies.case import Case, Fence
-from strategies.footprint import (
-    PAGE,
-    SPARSE_ALIGN,
-    Footprint,
-    destination_footprint,
-    source_footprint,
-)
+from conformance.job import Job
+from strategies.case import Fence
+from strategies.footprint import PAGE, SPARSE_ALIGN, Footprint
 
 LEAST_REGION = 2 << 20  # bytes of a kept region: most cases fit, so that regions are mapped once
 
@@ -68,11 +63,11 @@ class Arenas:
         self._kept: dict[tuple[str, Memory], Region] = {}
 
     @contextmanager
-    def both(self, case: Case) -> Iterator[tuple[Side, Side]]:
-        """The source and the destination side of a case. Raises Impossible."""
+    def both(self, job: Job) -> Iterator[tuple[Side, Side]]:
+        """The source and the destination side of a job. Raises Impossible."""
         with (
-            self._side("source", case.source_memory, source_footprint(case)) as source,
-            self._side("destination", case.destination_memory, destination_footprint(case)) as destination,
+            self._side("source", job.source_memory, job.source) as source,
+            self._side("destination", job.destination_memory, job.destination) as destination,
         ):
             yield source, destination
 
@@ -118,11 +113,10 @@ class Arenas:
 
 def _place(region: Region, footprint: Footprint) -> int:
     if footprint.fence is not Fence.NONE and not region.fenced:
-        raise Impossible(f"{region.memory.value} memory can't end at an unmapped page here (fence {footprint.fence.value})")
-    if footprint.fence is Fence.AFTER:
-        address = region.address + region.nbytes - footprint.span
-    else:
-        address = region.address
+        raise Impossible(
+            f"{region.memory.value} memory can't end at an unmapped page here (fence {footprint.fence.value})"
+        )
+    address = region.address + (region.nbytes - footprint.span if footprint.fence is Fence.AFTER else 0)
     if address % PAGE:
         raise Impossible(f"{region.memory.value} memory begins at {region.address:#x}, not at a multiple of {PAGE}")
     return address

@@ -30,6 +30,7 @@ from strategies.scope import Scope, ScopeError
 
 Strategy = Callable[[Scope], st.SearchStrategy[Case]]
 Examples = Callable[[Scope], Sequence[tuple[str, Case]]]
+SMOKE_LISTED = 8  # a smoke run takes one in so many listed examples
 ALONE_RUNS = 2  # in fresh processes, to say whether a failure stands by itself
 
 
@@ -62,7 +63,7 @@ class Claim:
             drawn = strategy(scope)
         except ScopeError as error:
             pytest.fail(f"{self.backend} leaves nothing to try: {error}", pytrace=False)
-        listed = list(examples(scope))[self.shard :: self.kind.shards]
+        listed = self._listed(examples(scope))
         if drawn.is_empty and not listed:
             return
         planned = 0 if drawn.is_empty else self._planned(support)
@@ -139,6 +140,11 @@ class Claim:
         for requirement in self.kind.requirements:
             self.run.tally.count(Key(self.backend, requirement), "drawn")
 
+    def _listed(self, examples: Sequence[tuple[str, Case]]) -> Sequence[tuple[str, Case]]:
+        """This shard's part of the listed examples: all of them, or one in eight of a smoke run."""
+        every = SMOKE_LISTED if self.run.settings.budget == Budget.SMOKE else 1
+        return examples[::every][self.shard :: self.kind.shards]
+
     def _planned(self, support: Support) -> int:
         """This shard's part of the cases."""
         settings = self.run.settings
@@ -178,8 +184,8 @@ class _Agreement(Claim):
         comparison = compare(case, "destination", wanted.destination, found, initial(case))
         if not comparison.nbytes:
             return Verdict(Kind.PASSED, self.backend, (req.AGREE,), path=mine.path)
-        sentence = f"{comparison.nbytes} bytes differ from what {self.reference} leaves: {comparison.differences[0].place}"
-        lines = comparison.lines((self.reference, self.backend))
-        return Verdict(
-            Kind.WRONG, self.backend, (req.AGREE,), (Finding(req.AGREE, sentence, lines),), mine.path
+        sentence = (
+            f"{comparison.nbytes} bytes differ from what {self.reference} leaves: {comparison.differences[0].place}"
         )
+        lines = comparison.lines((self.reference, self.backend))
+        return Verdict(Kind.WRONG, self.backend, (req.AGREE,), (Finding(req.AGREE, sentence, lines),), mine.path)

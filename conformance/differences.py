@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from conformance.fill import Bytes, comes_from_source
-from conformance.oracle import Images, block_offset, pieces
+from conformance.fill import Bytes, Images, comes_from_source
+from conformance.oracle import block_offset, pieces
 from strategies.case import Case, Pool, Tensor
 from strategies.footprint import Footprint, destination_footprint, source_footprint
 
@@ -79,7 +80,9 @@ class _Layout:
         self.side = side
         self.footprint: Footprint = source_footprint(case) if side == "source" else destination_footprint(case)
         self.pools: list[tuple[Tensor, Pool, Sequence[int]]] = [
-            (tensor, tensor.source, tensor.sources) if side == "source" else (tensor, tensor.destination, tensor.destinations)
+            (tensor, tensor.source, tensor.sources)
+            if side == "source"
+            else (tensor, tensor.destination, tensor.destinations)
             for tensor in case.tensors
         ]
 
@@ -129,7 +132,7 @@ def _stretches(wrong: Offsets, layout: _Layout, copied: Mask) -> Iterator[tuple[
     """(first, behind last) image offsets of wrong bytes that share a part; small gaps inside a part are bridged."""
     apart = (np.diff(wrong) > SHOWN_BYTES) | (np.diff(copied[wrong].astype(np.int8)) != 0)
     bounds = [0, *(np.flatnonzero(apart) + 1).tolist(), wrong.size]
-    for low, high in zip(bounds, bounds[1:], strict=False):
+    for low, high in pairwise(bounds):
         group = wrong[low:high]
         while group.size:
             start = int(group[0])

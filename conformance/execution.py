@@ -1,4 +1,4 @@
-"""Run one case on an open device: build, fill, copy, synchronise, read back. Judges nothing.
+"""Run one job on an open device: build, fill, copy, synchronise, read back. Judges nothing.
 
 Runs in the process that owns the device; with isolation none that is the caller's own.
 """
@@ -7,26 +7,25 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from backends.contract import Backend, DescriptorError, DeviceError, Refused
 from backends.platforms.contract import OpenDevice
-from conformance.addresses import Descriptors, descriptors
+from conformance.addresses import Descriptors
 from conformance.arena import Arenas, Impossible, Side
 from conformance.evidence import Evidence, Outcome
-from conformance.fill import Content, fill
+from conformance.fill import Bytes, Content, Images, fill
+from conformance.job import Job
 from conformance.malformed import spoil
-from conformance.oracle import Images
-from strategies.case import Case
 
 LATE_SECONDS = 200e-6  # how long a late source keeps its stream busy before it is written
 
 
 @dataclass
 class Executor:
-    """Executes cases on one device, one at a time."""
+    """Executes jobs on one device, one at a time."""
 
     device: OpenDevice
     interruptible: bool = False  # a KeyboardInterrupt is the user's, not the backend's
@@ -35,51 +34,51 @@ class Executor:
         self._arenas = Arenas(self.device)
         self._serial = 0
 
-    def execute(self, backend: Backend, case: Case, images: Images) -> Evidence:
-        """Run `case` through `backend`. `images` hold the initial contents and afterwards what memory holds."""
+    def execute(self, backend: Backend, job: Job, images: Images, offsets: Descriptors) -> Evidence:
+        """Run `job` through `backend`. `images` hold the initial contents and afterwards what memory holds; `offsets`
+        are the descriptors, counted from each arena's beginning, and stay as they are."""
         self._serial += 1
         clock = _Phases()
         try:
-            with self._arenas.both(case) as (source, destination):
-                evidence = self._on(backend, case, images, source, destination, clock)
+            with self._arenas.both(job) as (source, destination):
+                clock.mark("arena")
+                batch = offsets.at(source.address, destination.address)
+                evidence = self._on(backend, job, images, batch, source, destination, clock)
         except Impossible as error:
             evidence = Evidence(Outcome.IMPOSSIBLE, str(error))
         health = self.device.health()
         clock.mark("health")
-        return Evidence(
-            **{
-                **evidence.__dict__,
-                "poisoned": health,
-                "pid": os.getpid(),
-                "serial": self._serial,
-                "seconds": clock.seconds,
-            }
-        )
+        return replace(evidence, poisoned=health, pid=os.getpid(), serial=self._serial, seconds=clock.seconds)
 
     def _on(
-        self, backend: Backend, case: Case, images: Images, source: Side, destination: Side, clock: _Phases
+        self,
+        backend: Backend,
+        job: Job,
+        images: Images,
+        batch: Descriptors,
+        source: Side,
+        destination: Side,
+        clock: _Phases,
     ) -> Evidence:
-        clock.mark("arena")
-        late = case.submission.late_source
-        first = _wiped(images.source, case.seed) if late else images.source
+        late = job.submission.late_source
+        first = _wiped(images.source, job.seed) if late else images.source
         source.upload(first)
         destination.upload(images.destination)
         self.device.protect(source.region, read_only=True)
         clock.mark("fill")
-        batch = descriptors(case, source.footprint, destination.footprint, (source.address, destination.address))
-        clock.mark("descriptors")
+        back = batch.backwards() if job.round_trip else None
         failure: BaseException | None = None
         try:
-            with self.device.stream(case.submission.stream):
+            with self.device.stream(job.submission.stream):
                 if late:
                     source.upload_late(images.source, LATE_SECONDS)
-                kept = self._submit(backend, case, batch)
+                kept = self._submit(backend, job, batch)
                 clock.mark("copy")
             self.device.synchronize()
-            if case.round_trip:
-                source.upload(_wiped(images.source, case.seed))
-                with self.device.stream(case.submission.stream):
-                    kept += self._submit(backend, case, batch.backwards())
+            if back is not None:
+                source.upload(_wiped(images.source, job.seed))
+                with self.device.stream(job.submission.stream):
+                    kept += self._submit(backend, job, back)
                 self.device.synchronize()
             clock.mark("synchronize")
         except BaseException as error:  # whatever a backend raises is evidence, SystemExit included
@@ -97,9 +96,9 @@ class Executor:
         clock.mark("read back")
         return _evidence(failure, _path(backend))
 
-    def _submit(self, backend: Backend, case: Case, batch: Descriptors) -> list[object]:
+    def _submit(self, backend: Backend, job: Job, batch: Descriptors) -> list[object]:
         """Call the backend; the returned tensors must live until the stream is synchronised."""
-        submission = case.submission
+        submission = job.submission
         kept: list[object] = []
         for part in batch.split(submission.calls):
             if submission.malformed is not None:
@@ -128,7 +127,7 @@ class _Phases:
         self._last = now
 
 
-def _wiped(like: np.ndarray, seed: int) -> np.ndarray:  # type: ignore[type-arg]
+def _wiped(like: Bytes, seed: int) -> Bytes:
     image = np.empty_like(like)
     fill(image, seed, Content.WIPED)
     return image

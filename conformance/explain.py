@@ -1,4 +1,4 @@
-"""A failure as a person reads it: one sentence, the bytes, the case in a few lines, where it is saved, how to replay it."""
+"""A failure as a person reads it: one sentence, the bytes, the case in a few lines, its file, how to replay it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ def _tensor(tensor: Tensor) -> str:
 def _pool(side: str, pool: Pool, page_bytes: int) -> str:
     parts = []
     if pool.per_chunk > 1:
-        parts.append(f"chunks of {pool.per_chunk} blocks every {pool.chunk_stride or pool.per_chunk * pool.stride} bytes")
+        parts.append(
+            f"chunks of {pool.per_chunk} blocks every {pool.chunk_stride or pool.per_chunk * pool.stride} bytes"
+        )
     if pool.stride != page_bytes:
         parts.append(f"rows of {pool.stride} bytes")
     if pool.origin:

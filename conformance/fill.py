@@ -6,6 +6,7 @@ neighbours always differ. The tape's length is prime, so no layout repeats in st
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import Any
@@ -15,6 +16,14 @@ import numpy as np
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 LENGTH = 1_048_583  # the first prime above 2**20
+
+
+@dataclass(frozen=True)
+class Images:
+    """The contents of both arenas of a case, extent after extent, flat uint8."""
+
+    source: Bytes
+    destination: Bytes
 
 
 class Content(Enum):

@@ -11,17 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conformance.fill import Bytes, Content, fill
+from conformance.fill import Bytes, Content, Images, fill
 from strategies.case import Case, Pool, Run, Tensor
 from strategies.footprint import Footprint, destination_footprint, source_footprint
-
-
-@dataclass(frozen=True)
-class Images:
-    """The contents of both arenas, extent after extent, flat uint8."""
-
-    source: Bytes
-    destination: Bytes
 
 
 class Scratch:
@@ -94,9 +86,7 @@ def pieces(case: Case) -> Iterator[Piece]:
     """Every run of bytes the case copies, in order."""
     sources, destinations = source_footprint(case), destination_footprint(case)
     find_source, find_destination = _finder(sources), _finder(destinations)
-    for tensor, source_base, destination_base in zip(
-        case.tensors, sources.bases, destinations.bases, strict=True
-    ):
+    for tensor, source_base, destination_base in zip(case.tensors, sources.bases, destinations.bases, strict=True):
         runs = tensor.runs or (Run(0, 0, tensor.page_bytes),)
         for source_block, destination_block in zip(tensor.sources, tensor.destinations, strict=True):
             source = find_source(source_base + block_offset(tensor.source, source_block))

@@ -34,18 +34,26 @@ def add_options(parser: pytest.Parser) -> None:
         help="a built-in backend, one of an installed package, or package.module:attribute; repeatable "
         "(default: every built-in backend that the platform has)",
     )
-    group.addoption("--platform", metavar="NAME", help="cpu, cuda, rocm, xpu, or one of an installed package (default: the best present)")
+    group.addoption(
+        "--platform",
+        metavar="NAME",
+        help="cpu, cuda, rocm, xpu, or one of an installed package (default: the best present)",
+    )
     group.addoption(
         "--budget",
         choices=[budget.value for budget in Budget],
         default=Budget.GATE.value,
         help="how many cases: smoke about 10 s, gate about 1 min, certify about 10 min (default: gate)",
     )
-    group.addoption("--report", metavar="DIR",
-        help="folder for the report; write --report=DIR, since pytest takes a word of its own that is an existing folder "
+    group.addoption(
+        "--report",
+        metavar="DIR",
+        help="folder for the report; write --report=DIR, since pytest takes a separate word that is an existing folder "
         "for a folder of tests (default: a new one below reports/)",
     )
-    group.addoption("--run-seed", type=int, metavar="N", help="seed of all draws (default: a new one, shown in the header)")
+    group.addoption(
+        "--run-seed", type=int, metavar="N", help="seed of all draws (default: a new one, shown in the header)"
+    )
     group.addoption(
         "--isolation",
         choices=["process", "none"],

@@ -102,7 +102,9 @@ class _Hunt:
 
     def _spent(self) -> bool:
         """Whether shrinking has had its share: from then on only failures already known fail."""
-        return not self.worth_it or self.breaks >= SHRINK_BREAKS or time.monotonic() - self.first_failure > SHRINK_SECONDS
+        return (
+            not self.worth_it or self.breaks >= SHRINK_BREAKS or time.monotonic() - self.first_failure > SHRINK_SECONDS
+        )
 
 
 def search(
@@ -135,9 +137,7 @@ def search(
     return None
 
 
-def _explore(
-    strategy: st.SearchStrategy[Case], hunt: _Hunt, cases: int, number: int, database: Path | None
-) -> bool:
+def _explore(strategy: st.SearchStrategy[Case], hunt: _Hunt, cases: int, number: int, database: Path | None) -> bool:
     """One Hypothesis run; whether it found a failure."""
 
     @seed(number)

@@ -7,7 +7,7 @@ import pytest
 from conformance.budgets import AGREE, COPY, ROUND_TRIP, UNDEFINED
 from conformance.claim import Claim
 from strategies.cases import cases, round_trips, undefined_cases
-from conformance.claim import no_examples as must_have
+from strategies.must_have import must_have
 
 
 @pytest.mark.claim(COPY)

@@ -11,8 +11,9 @@ import numpy as np
 
 from conformance.device.runner import Runner
 from conformance.evidence import Evidence, Outcome
+from conformance.fill import Images
 from conformance.incidents import Incident, IncidentLog
-from conformance.oracle import Images, Scratch, initial, sizes
+from conformance.oracle import Scratch, initial
 from conformance.verdict import Verdict, judge
 from strategies.ask import ask
 from strategies.case import Case
@@ -24,7 +25,9 @@ class Bench:
 
     runner: Runner
     incidents: IncidentLog
-    cost: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # seconds by phase, over all cases; "cases" counts them
+    cost: dict[str, float] = field(
+        default_factory=lambda: defaultdict(float)
+    )  # seconds by phase, over all cases; "cases" counts them
 
     _scratch: Scratch = field(default_factory=Scratch)
 
@@ -40,17 +43,17 @@ class Bench:
         support = self.runner.support(backend)
         begun = time.perf_counter()
         before = initial(case, self._scratch)
-        after = self.runner.images(*sizes(case))
+        after = self.runner.lay_out(case)
         np.copyto(after.source, before.source)
         np.copyto(after.destination, before.destination)
         reason = support.not_tried(ask(case))
         if reason is not None:
             evidence = Evidence(Outcome.REFUSED, reason, tried=False)
         elif clean:
-            evidence = self.runner.run_clean(backend, case, after)
+            evidence = self.runner.run_clean(backend, case)
         else:
             sent = time.perf_counter()
-            evidence = self.runner.run(backend, case, after)
+            evidence = self.runner.run(backend, case)
             self._note(evidence, sent - begun, time.perf_counter() - sent)
             if _broke(evidence) and evidence.serial > 1:
                 evidence = self._clear_blame(backend, case, before, after, evidence)
@@ -71,7 +74,7 @@ class Bench:
         """Run the case alone. If it passes there, it only met the damage: look at the case before it instead."""
         np.copyto(after.source, before.source)
         np.copyto(after.destination, before.destination)
-        alone = self.runner.run_clean(backend, case, after)
+        alone = self.runner.run_clean(backend, case)
         if not _broke(alone):
             self.incidents.record(self._suspect(backend, broken))
         return alone
@@ -84,9 +87,7 @@ class Bench:
         except (ValueError, KeyError):
             return Incident(text, met_by, "", None, proved=False)
         verdict = Bench(self.runner, self.incidents).verdict(backend, case, clean=True)
-        return Incident(
-            text, met_by, backend, case.to_json(), proved=verdict.failed, verdict=verdict.to_json()
-        )
+        return Incident(text, met_by, backend, case.to_json(), proved=verdict.failed, verdict=verdict.to_json())
 
 
 def _broke(evidence: Evidence) -> bool:

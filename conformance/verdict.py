@@ -1,4 +1,4 @@
-"""From evidence to a verdict: which requirements a case checked, and which of them failed. Plain data, JSON both ways."""
+"""From evidence to a verdict: which requirements a case checked, and which failed. Plain data, JSON both ways."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from backends.contract import Support
 from conformance import requirements as req
 from conformance.differences import Comparison, compare
 from conformance.evidence import Evidence, Outcome
-from conformance.fill import Bytes
-from conformance.oracle import Images, Scratch, expected, pieces
+from conformance.fill import Bytes, Images
+from conformance.oracle import Scratch, expected, pieces
 from strategies.ask import ask
 from strategies.case import Case
 
@@ -160,7 +160,9 @@ def _judge_refusal(
     findings: list[Finding] = []
     if reason is None and not case.undefined:
         verb = "refused" if evidence.outcome is Outcome.REFUSED else "failed on"
-        findings.append(Finding(req.DECLARED, f"{verb} a copy that it does not declare unsupported: {_error(evidence)}"))
+        findings.append(
+            Finding(req.DECLARED, f"{verb} a copy that it does not declare unsupported: {_error(evidence)}")
+        )
         return _verdict(Kind.ERROR, backend, evidence, (req.DECLARED,), tuple(findings))
     if len(evidence.text.strip()) < SHORTEST_REASON:
         findings.append(Finding(req.REASON, f"refused without a reason: {_error(evidence)}"))
@@ -229,7 +231,7 @@ def _findings(comparison: Comparison, copied: bool | None, requirement: str, wor
 
 def _settle_undefined(case: Case, before: Images, wanted: Bytes, found: Bytes) -> Bytes:
     """The expected destination where each byte may be that of any block copied onto it, since their order is open."""
-    settled = wanted.copy()
+    settled: Bytes = wanted.copy()
     for piece in pieces(case):
         there = slice(piece.destination, piece.destination + piece.nbytes)
         content = before.source[piece.source : piece.source + piece.nbytes]

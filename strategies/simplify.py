@@ -75,8 +75,10 @@ def _changes(case: Case) -> Iterator[Callable[[], Case]]:
             yield lambda kind=plainest: replace(case, destination_memory=kind)  # type: ignore[misc]
     for index, tensor in enumerate(case.tensors):
         for change in _tensor_changes(tensor):
-            yield lambda index=index, change=change: replace(  # type: ignore[misc]
-                case, tensors=(*case.tensors[:index], change(), *case.tensors[index + 1 :])
+            yield (
+                lambda index=index, change=change: replace(  # type: ignore[misc]
+                    case, tensors=(*case.tensors[:index], change(), *case.tensors[index + 1 :])
+                )
             )
 
 

@@ -15,17 +15,19 @@ from dataclasses import dataclass, field
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 
+import numpy as np
+
 from backends.contract import Device, Support
 from conformance.device import sockets
 from conformance.device.images import SharedImages
 from conformance.device.protocol import (
+    LOADING,
     AskClean,
     AskFate,
     Buffer,
     Death,
     Describe,
     Description,
-    LOADING,
     Hello,
     Run,
     Welcome,
@@ -33,7 +35,8 @@ from conformance.device.protocol import (
 from conformance.device.runner import BackendUnavailable, DeviceUnavailable, deadline_seconds
 from conformance.device.server import device_address
 from conformance.evidence import Evidence, Outcome
-from conformance.oracle import Images
+from conformance.fill import Images
+from conformance.job import Job, prepare
 from strategies.case import Case
 
 CONNECT_SECONDS = 180.0  # for a server that still loads torch
@@ -53,6 +56,7 @@ class DeviceClient:
     _buffer: SharedImages = field(default_factory=SharedImages)
     _supports: dict[str, Support] = field(default_factory=dict)
     _ticket: int = 0
+    _job: Job = field(init=False)
 
     @property
     def device(self) -> Device:
@@ -69,18 +73,23 @@ class DeviceClient:
                 self._blame_loading(self._mourn(channel), backend)
         return self._supports[backend]
 
-    def images(self, source_bytes: int, destination_bytes: int) -> Images:
-        """Room in memory that is shared with the device process."""
-        return self._buffer.images(source_bytes, destination_bytes)
+    def lay_out(self, case: Case) -> Images:
+        """Put the case's descriptors into the memory shared with the device process; its images lie there too."""
+        self._job, offsets = prepare(case)
+        images, room = self._buffer.room(*self._job.sizes)
+        np.copyto(room.source, offsets.source)
+        np.copyto(room.destination, offsets.destination)
+        np.copyto(room.sizes, offsets.sizes)
+        return images
 
-    def run(self, backend: str, case: Case, images: Images) -> Evidence:
+    def run(self, backend: str, case: Case) -> Evidence:
         """Run a case in the device's process, and again in the next one if another worker's case ended this one."""
         self.support(backend)
         while True:
             channel = self._open()
             try:
                 channel.describe(backend)
-                return self._run_on(channel, backend, case, images, 0.0)
+                return self._run_on(channel, backend, case, 0.0)
             except (EOFError, OSError):
                 death = self._mourn(channel)
                 self._blame_loading(death, backend)
@@ -88,12 +97,12 @@ class DeviceClient:
                     self.restarts += 1
                     return _evidence(death)
 
-    def run_clean(self, backend: str, case: Case, images: Images) -> Evidence:
+    def run_clean(self, backend: str, case: Case) -> Evidence:
         """The same in a process of its own that has run nothing before, with a look at the device some time later."""
         with self._clean() as channel:
             try:
                 channel.describe(backend)
-                return self._run_on(channel, backend, case, images, SETTLE_SECONDS)
+                return self._run_on(channel, backend, case, SETTLE_SECONDS)
             except (EOFError, OSError):
                 return _evidence(self._fate(channel.pid))
 
@@ -102,11 +111,13 @@ class DeviceClient:
             self._channel.close()
             self._channel = None
 
-    def _run_on(self, channel: _Channel, backend: str, case: Case, images: Images, settle: float) -> Evidence:
+    def _run_on(self, channel: _Channel, backend: str, case: Case, settle: float) -> Evidence:
         self._ticket += 1
         channel.share(self._buffer)
-        deadline = deadline_seconds(case, self._supports[backend], channel.bandwidth, self.floor_seconds) + settle
-        return channel.run(self._ticket, backend, case, images, deadline, settle)
+        job, support = self._job, self._supports[backend]
+        deadline = deadline_seconds(job, support, channel.bandwidth, self.floor_seconds) + settle
+        text = f'{{"backend":{json.dumps(backend)},"case":{case.dumps()}}}'
+        return channel.run(Run(self._ticket, backend, job, text, deadline, settle))
 
     def _open(self) -> _Channel:
         """The channel to the process that serves the device now; a process that dies meanwhile is waited out."""
@@ -185,12 +196,8 @@ class _Channel:
             raise BackendUnavailable(answer.failure)
         return answer.support
 
-    def run(
-        self, ticket: int, backend: str, case: Case, images: Images, deadline: float, settle: float
-    ) -> Evidence:
-        text = f'{{"backend":{json.dumps(backend)},"case":{case.dumps()}}}'
-        sizes = images.source.size, images.destination.size
-        self._connection.send(Run(ticket, backend, case, text, *sizes, deadline, settle))
+    def run(self, run: Run) -> Evidence:
+        self._connection.send(run)
         evidence = self._connection.recv()
         assert isinstance(evidence, Evidence)
         return evidence
@@ -214,7 +221,9 @@ def _connect(address: str) -> Connection:
             return sockets.connect(address)
         except ConnectionRefusedError as error:
             if time.monotonic() > give_up:
-                raise DeviceUnavailable("the server of device processes does not answer; see its output above") from error
+                raise DeviceUnavailable(
+                    "the server of device processes does not answer; see its output above"
+                ) from error
             time.sleep(0.02)
 
 

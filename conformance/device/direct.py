@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 
 from backends import platforms, registry, running
 from backends.contract import Backend, Device, Support
+from conformance.addresses import Descriptors
 from conformance.device.runner import BackendUnavailable, DeviceUnavailable
 from conformance.evidence import Evidence
 from conformance.execution import Executor
-from conformance.oracle import Images, Scratch
+from conformance.fill import Images
+from conformance.job import Job, prepare
+from conformance.oracle import Scratch
 from strategies.case import Case
 
 
@@ -23,6 +26,9 @@ class DirectRunner:
     platform: str
     index: int
     restarts: int = 0
+    _job: Job = field(init=False)
+    _offsets: Descriptors = field(init=False)
+    _images: Images = field(init=False)
     _executor: Executor | None = None
     _scratch: Scratch = field(default_factory=Scratch)
     _backends: dict[str, Backend] = field(default_factory=dict)
@@ -34,15 +40,18 @@ class DirectRunner:
     def support(self, backend: str) -> Support:
         return self._backend(backend).support(self.device)
 
-    def images(self, source_bytes: int, destination_bytes: int) -> Images:
-        return Images(self._scratch.room("source", source_bytes), self._scratch.room("destination", destination_bytes))
+    def lay_out(self, case: Case) -> Images:
+        self._job, self._offsets = prepare(case)
+        source, destination, _ = self._job.sizes
+        self._images = Images(self._scratch.room("source", source), self._scratch.room("destination", destination))
+        return self._images
 
-    def run(self, backend: str, case: Case, images: Images) -> Evidence:
-        return self._open().execute(self._backend(backend), case, images)
+    def run(self, backend: str, case: Case) -> Evidence:
+        return self._open().execute(self._backend(backend), self._job, self._images, self._offsets)
 
-    def run_clean(self, backend: str, case: Case, images: Images) -> Evidence:
+    def run_clean(self, backend: str, case: Case) -> Evidence:
         """There is only this process, so this is `run`."""
-        return self.run(backend, case, images)
+        return self.run(backend, case)
 
     def close(self) -> None:
         if self._executor is not None:

@@ -1,4 +1,4 @@
-"""The images of a case in memory that worker and device process share: an anonymous file, so nothing can leak."""
+"""A case's images and descriptors in memory that worker and device process share: an anonymous file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 
 import numpy as np
 
-from conformance.oracle import Images
+from conformance.addresses import Descriptors
+from conformance.fill import Images
 
 ALIGN = 4096
 
@@ -24,9 +25,9 @@ class SharedImages:
         self._map: mmap.mmap | None = None
         self._older: list[int] = []  # descriptors kept open, so that no new file takes the number of an old one
 
-    def images(self, source_bytes: int, destination_bytes: int) -> Images:
-        """Both images as arrays over the buffer."""
-        needed = _aligned(source_bytes) + destination_bytes
+    def room(self, source_bytes: int, destination_bytes: int, descriptors: int) -> tuple[Images, Descriptors]:
+        """Both images and the descriptors as arrays over the buffer, contents arbitrary."""
+        needed = _aligned(source_bytes) + _aligned(destination_bytes) + 3 * 8 * descriptors
         if self._map is None or self.nbytes < needed:
             if self.descriptor >= 0:
                 self._older.append(self.descriptor)
@@ -34,13 +35,17 @@ class SharedImages:
             self.descriptor = os.memfd_create("kvconform-images", os.MFD_CLOEXEC)
             os.ftruncate(self.descriptor, self.nbytes)
             self._map = mmap.mmap(self.descriptor, self.nbytes)
-        return views(self._map, source_bytes, destination_bytes)
+        return views(self._map, source_bytes, destination_bytes, descriptors)
 
 
-def views(buffer: mmap.mmap, source_bytes: int, destination_bytes: int) -> Images:
-    """Both images as arrays over a mapped buffer."""
+def views(buffer: mmap.mmap, source_bytes: int, destination_bytes: int, descriptors: int) -> tuple[Images, Descriptors]:
+    """Both images and the descriptors as arrays over a mapped buffer."""
     source = np.frombuffer(buffer, np.uint8, source_bytes)
-    return Images(source, np.frombuffer(buffer, np.uint8, destination_bytes, _aligned(source_bytes)))
+    at = _aligned(source_bytes)
+    destination = np.frombuffer(buffer, np.uint8, destination_bytes, at)
+    at += _aligned(destination_bytes)
+    columns = np.frombuffer(buffer, np.int64, 3 * descriptors, at).reshape(3, descriptors)
+    return Images(source, destination), Descriptors(columns[0], columns[1], columns[2])
 
 
 def _aligned(nbytes: int) -> int:

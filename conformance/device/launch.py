@@ -51,7 +51,7 @@ class ServerProcess:
     @classmethod
     def launch(cls, settings: Settings) -> ServerProcess:
         """Start a server with its own settings."""
-        output = tempfile.TemporaryFile()
+        output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
         root = str(Path(__file__).parents[2])
         paths = [root, *(path for path in sys.path if path), os.environ.get("PYTHONPATH", "")]
         process = subprocess.Popen(

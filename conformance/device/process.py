@@ -57,8 +57,12 @@ class DeviceProcess:
     def serve(self) -> str:
         """Run until the device is in error (returns its text) or, with `single`, until the connection closes."""
         device, failure = _open(self.platform, self.index)
-        welcome = Welcome(os.getpid(), device and device.facts, _bandwidth(device) if device else 0.0, failure)
-        executor = Executor(device) if device else None
+        executor = Executor(device) if device is not None else None
+        welcome = (
+            Welcome(os.getpid(), None, failure=failure)
+            if device is None
+            else Welcome(os.getpid(), device.facts, _bandwidth(device))
+        )
         selector = selectors.DefaultSelector()
         selector.register(self.listener, selectors.EVENT_READ)
         while True:
@@ -102,7 +106,7 @@ class DeviceProcess:
             self.journal.end()
             connection.send(description)
         elif isinstance(message, Run):
-            assert executor is not None and worker.buffer is not None
+            assert executor is not None
             evidence = self._run(worker, message, executor)
             connection.send(evidence)
             return evidence.poisoned
@@ -125,8 +129,8 @@ class DeviceProcess:
         deadline = run.deadline_seconds + (0 if run.backend in self._warm else FIRST_CASE_SECONDS)
         self._warm.add(run.backend)
         self.journal.begin(worker.name, run.ticket, run.text, deadline)
-        contents = images.views(worker.buffer, run.source_bytes, run.destination_bytes)
-        evidence = executor.execute(self._backends[run.backend], run.case, contents)
+        contents, offsets = images.views(worker.buffer, *run.job.sizes)
+        evidence = executor.execute(self._backends[run.backend], run.job, contents, offsets)
         if run.settle_seconds and not evidence.poisoned:
             time.sleep(run.settle_seconds)
             evidence = replace(evidence, poisoned=_late_error(executor.device))
@@ -182,4 +186,3 @@ def _late_error(device: OpenDevice) -> str | None:
     except Exception as error:
         return str(error)
     return device.health()
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from backends.contract import Device, Support
-from strategies.case import Case
+from conformance.job import Job
 
 LOADING = 0  # the ticket of a Describe; those of cases begin at 1
 
@@ -53,14 +53,12 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Run:
-    """Run a case; its images lie in the buffer, source first. Answered with Evidence."""
+    """Run a job; its images and descriptors lie in the buffer. Answered with Evidence."""
 
     ticket: int
     backend: str
-    case: Case
+    job: Job
     text: str  # the case and its backend as JSON, for the journal
-    source_bytes: int
-    destination_bytes: int
     deadline_seconds: float
     settle_seconds: float = 0.0  # wait so long after the case, then look at the device's health once more
 

@@ -6,9 +6,9 @@ from typing import Protocol
 
 from backends.contract import Device, Support
 from conformance.evidence import Evidence
-from conformance.oracle import Images
+from conformance.fill import Images
+from conformance.job import Job
 from strategies.case import Case
-from strategies.footprint import destination_footprint, source_footprint
 
 SLACK = 100.0  # times the time that the bytes and descriptors should take
 SECONDS_A_DESCRIPTOR = 20e-6  # several times what the slowest path measured took (a loop of async copies)
@@ -32,25 +32,25 @@ class Runner(Protocol):
 
     def support(self, backend: str) -> Support: ...
 
-    def images(self, source_bytes: int, destination_bytes: int) -> Images:
-        """Room for the images of the next case, contents arbitrary; valid until the next call."""
+    def lay_out(self, case: Case) -> Images:
+        """Make a case ready; the room for its images, contents arbitrary, valid until the next call."""
         ...
 
-    def run(self, backend: str, case: Case, images: Images) -> Evidence:
-        """Run a case whose initial contents lie in `images`, the latest room given; they are overwritten with what
+    def run(self, backend: str, case: Case) -> Evidence:
+        """Run the case laid out last, whose initial contents lie in its images; they are overwritten with what
         memory holds afterwards."""
         ...
 
-    def run_clean(self, backend: str, case: Case, images: Images) -> Evidence:
+    def run_clean(self, backend: str, case: Case) -> Evidence:
         """The same in a process that has run nothing before, with a second look at the device a little later."""
         ...
 
     def close(self) -> None: ...
 
 
-def deadline_seconds(case: Case, support: Support, bandwidth: float, floor_seconds: float) -> float:
-    """How long a case may take, from its bytes, the bandwidth measured on the device (bytes a second) and the number
+def deadline_seconds(job: Job, support: Support, bandwidth: float, floor_seconds: float) -> float:
+    """How long a job may take, from its bytes, the bandwidth measured on the device (bytes a second) and the number
     of descriptors; never below the floor."""
-    nbytes = source_footprint(case).image_bytes + destination_footprint(case).image_bytes
-    seconds = nbytes / max(bandwidth, 1.0) + case.descriptors * SECONDS_A_DESCRIPTOR
+    nbytes = job.source.image_bytes + job.destination.image_bytes
+    seconds = nbytes / max(bandwidth, 1.0) + job.descriptors * SECONDS_A_DESCRIPTOR
     return max(floor_seconds, SLACK * support.relative_cost * seconds)
