@@ -28,12 +28,14 @@ from conformance.device.protocol import (
     Death,
     Describe,
     Description,
+    Do,
     Hello,
     Run,
     Welcome,
 )
 from conformance.device.runner import BackendUnavailable, DeviceUnavailable, deadline_seconds
 from conformance.device.server import device_address
+from conformance.device.task import Result, Task
 from conformance.evidence import Evidence, Outcome
 from conformance.fill import Images
 from conformance.job import Job, prepare
@@ -106,6 +108,26 @@ class DeviceClient:
             except (EOFError, OSError):
                 return _evidence(self._fate(channel.pid))
 
+    def perform(self, task: Task) -> Result:
+        """Do a task in the device's process, and again in the next one if another worker's case ended this one."""
+        while True:
+            channel = self._open()
+            try:
+                return self._perform_on(channel, task)
+            except (EOFError, OSError):
+                death = self._mourn(channel)
+                if (death.worker, death.ticket) == (self.worker, self._ticket):
+                    self.restarts += 1
+                    return _result(death)
+
+    def perform_clean(self, task: Task) -> Result:
+        """The same in a process of its own that has done nothing before."""
+        with self._clean() as channel:
+            try:
+                return self._perform_on(channel, task)
+            except (EOFError, OSError):
+                return _result(self._fate(channel.pid))
+
     def close(self) -> None:
         if self._channel is not None:
             self._channel.close()
@@ -118,6 +140,11 @@ class DeviceClient:
         deadline = deadline_seconds(job, support, channel.bandwidth, self.floor_seconds) + settle
         text = f'{{"backend":{json.dumps(backend)},"case":{case.dumps()}}}'
         return channel.run(Run(self._ticket, backend, job, text, deadline, settle))
+
+    def _perform_on(self, channel: _Channel, task: Task) -> Result:
+        self._ticket += 1
+        text = json.dumps({"task": task.function, "arguments": dict(task.arguments)})
+        return channel.perform(Do(self._ticket, task, text))
 
     def _open(self) -> _Channel:
         """The channel to the process that serves the device now; a process that dies meanwhile is waited out."""
@@ -202,6 +229,12 @@ class _Channel:
         assert isinstance(evidence, Evidence)
         return evidence
 
+    def perform(self, do: Do) -> Result:
+        self._connection.send(do)
+        result = self._connection.recv()
+        assert isinstance(result, Result)
+        return result
+
     def share(self, buffer: SharedImages) -> None:
         """Send the buffer's file, unless this process has it already."""
         if self._shared != buffer.descriptor:
@@ -232,3 +265,7 @@ def _evidence(death: Death) -> Evidence:
     return Evidence(
         outcome, text=death.how, output=death.output, pid=death.pid, serial=death.serial, previous=death.previous
     )
+
+
+def _result(death: Death) -> Result:
+    return Result(fault=death.how, hang=death.hang, output=death.output)

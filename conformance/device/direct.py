@@ -11,6 +11,7 @@ from backends import platforms, registry, running
 from backends.contract import Backend, Device, Support
 from conformance.addresses import Descriptors
 from conformance.device.runner import BackendUnavailable, DeviceUnavailable
+from conformance.device.task import Result, Task, Tools, perform
 from conformance.evidence import Evidence
 from conformance.execution import Executor
 from conformance.fill import Images
@@ -52,6 +53,13 @@ class DirectRunner:
     def run_clean(self, backend: str, case: Case) -> Evidence:
         """There is only this process, so this is `run`."""
         return self.run(backend, case)
+
+    def perform(self, task: Task) -> Result:
+        return perform(task, Tools(self._open(), self._backend))
+
+    def perform_clean(self, task: Task) -> Result:
+        """There is only this process, so this is `perform`."""
+        return self.perform(task)
 
     def close(self) -> None:
         if self._executor is not None:

@@ -23,7 +23,8 @@ from backends.contract import Backend, Device, Memory, Support
 from backends.platforms.contract import OpenDevice, Platform
 from conformance.device import images, sockets
 from conformance.device.journal import Journal
-from conformance.device.protocol import LOADING, Buffer, Describe, Description, Hello, Run, Welcome
+from conformance.device.protocol import LOADING, Buffer, Describe, Description, Do, Hello, Run, Welcome
+from conformance.device.task import Result, Tools, perform
 from conformance.evidence import Evidence
 from conformance.execution import Executor
 
@@ -110,6 +111,11 @@ class DeviceProcess:
             evidence = self._run(worker, message, executor)
             connection.send(evidence)
             return evidence.poisoned
+        elif isinstance(message, Do):
+            assert executor is not None
+            result = self._do(worker, message, executor)
+            connection.send(result)
+            return result.fault
         return None
 
     def _describe(self, name: str, device: Device | None) -> Description:
@@ -138,6 +144,17 @@ class DeviceProcess:
             evidence = replace(evidence, previous=self.journal.read().previous)
         self.journal.end()
         return evidence
+
+    def _do(self, worker: _Worker, message: Do, executor: Executor) -> Result:
+        self.journal.begin(worker.name, message.ticket, message.text, message.task.seconds)
+        result = perform(message.task, Tools(executor, self._loaded))
+        self.journal.end()
+        return result
+
+    def _loaded(self, name: str) -> Backend:
+        if name not in self._backends:
+            self._backends[name] = registry.load(name)
+        return self._backends[name]
 
 
 def run_forever(process: DeviceProcess) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from backends.contract import Device, Support
+from conformance.device.task import Task
 from conformance.job import Job
 
 LOADING = 0  # the ticket of a Describe; those of cases begin at 1
@@ -61,6 +62,15 @@ class Run:
     text: str  # the case and its backend as JSON, for the journal
     deadline_seconds: float
     settle_seconds: float = 0.0  # wait so long after the case, then look at the device's health once more
+
+
+@dataclass(frozen=True)
+class Do:
+    """Do a task. Answered with Result."""
+
+    ticket: int
+    task: Task
+    text: str  # for the journal
 
 
 @dataclass(frozen=True)

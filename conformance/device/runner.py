@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from backends.contract import Device, Support
+from conformance.device.task import Result, Task
 from conformance.evidence import Evidence
 from conformance.fill import Images
 from conformance.job import Job
@@ -43,6 +44,14 @@ class Runner(Protocol):
 
     def run_clean(self, backend: str, case: Case) -> Evidence:
         """The same in a process that has run nothing before, with a second look at the device a little later."""
+        ...
+
+    def perform(self, task: Task) -> Result:
+        """Do something else than a case in the device's process."""
+        ...
+
+    def perform_clean(self, task: Task) -> Result:
+        """The same in a process that has done nothing before."""
         ...
 
     def close(self) -> None: ...
