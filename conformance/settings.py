@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ from backends.platforms import PlatformError
 from conformance.budgets import Budget
 
 FLOOR_SECONDS = 10.0
-WORK = "work"
+WORK = "kvconform-work"  # a name of our own: the folder is removed when the run ends
+SETTINGS_FILE = "settings.json"
 
 
 class SettingsError(ValueError):
@@ -93,13 +95,17 @@ def choose_platform(name: str | None) -> tuple[str, tuple[int, ...]]:
 
 
 def make_folders(settings: RunSettings) -> None:
-    """Make the report folder and what lies below it. Raises SettingsError when it can't be written."""
+    """Make the report folder and what lies below it; of a run that was there before only its failures stay.
+
+    Raises SettingsError when it can't be written."""
+    report = Path(settings.report)
     try:
-        settings.work.mkdir(parents=True, exist_ok=True)
-        (Path(settings.report) / "failures").mkdir(exist_ok=True)
-        probe = settings.work / "probe"
-        probe.write_bytes(b"\0" * 4096)
-        probe.unlink()
+        if settings.work.exists():
+            shutil.rmtree(settings.work)
+        settings.work.mkdir(parents=True)
+        (report / "failures").mkdir(exist_ok=True)
+        (report / "summary.json").unlink(missing_ok=True)
+        (settings.work / SETTINGS_FILE).write_text(settings.dumps() + "\n")
     except OSError as error:
         raise SettingsError(
             f"--report {settings.report}: {error.strerror}; give a folder that can be written, on a disk with room"
