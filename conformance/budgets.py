@@ -11,6 +11,7 @@ from enum import Enum
 
 from backends.contract import Support
 from conformance import requirements as req
+from conformance.selection import requirements as select
 
 SURVIVE = (req.FAULT, req.HANG, req.HEALTHY)
 
@@ -43,12 +44,18 @@ CASES = {
     "cuda": {Budget.SMOKE: 1_500, Budget.GATE: 16_000, Budget.CERTIFY: 160_000},
 }
 
+SELECTOR = ("selector",)  # the subject of claims about the selection rule; which rule it is the run's settings say
+MANDATORY_OF_RULES = tuple(requirement.id for requirement in select.REQUIREMENTS if requirement.mandatory)
+
 COPY = ClaimKind("copy", (req.COPIED, req.UNTOUCHED, req.SOURCE, req.DECLARED, *SURVIVE), 1.0, 60, 16)
 ROUND_TRIP = ClaimKind("round-trip", (req.ROUND_TRIP, req.COPIED, req.UNTOUCHED, req.DECLARED, *SURVIVE), 0.1, 20, 4)
 UNDEFINED = ClaimKind("undefined", (req.UNDEFINED, req.UNTOUCHED, req.SOURCE, *SURVIVE), 0.05, 20, 1)
 MALFORMED = ClaimKind("malformed", (req.REJECTED, req.INPUT_UNTOUCHED, *SURVIVE), 0.05, 40, 1)
 REFUSED = ClaimKind("refused", (req.REASON, *SURVIVE), 0.05, 20, 1)
 AGREE = ClaimKind("agree", (req.AGREE,), 0.05, 20, 2)
-CHOSEN = ClaimKind("chosen", (req.CHOSEN,), 0.05, 20, 2)
+CHOSEN = ClaimKind("chosen", (req.CHOSEN,), 0.05, 20, 2, SELECTOR)
+FACTS = ClaimKind("drawn-facts", MANDATORY_OF_RULES, 0.1, 60, 2, SELECTOR)
+TAKEN = ClaimKind("path-taken", (req.TAKEN,), 0.0, 6, 1)
+CHOSEN_TAKEN = ClaimKind("chosen-path-taken", (req.TAKEN,), 0.0, 6, 1, SELECTOR)
 
-KINDS = (COPY, ROUND_TRIP, UNDEFINED, MALFORMED, REFUSED, AGREE, CHOSEN)
+KINDS = (COPY, ROUND_TRIP, UNDEFINED, MALFORMED, REFUSED, AGREE, CHOSEN, FACTS, TAKEN, CHOSEN_TAKEN)

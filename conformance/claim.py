@@ -127,7 +127,9 @@ class Claim:
         """Save the case and fail the test: with its whole text, or briefly if another shard has shown the like."""
         known = failures.similar(self._folder, self.backend, failure.verdict)
         device = self.bench.runner.device
-        saved = failures.save(self._folder, self.backend, failure.case, failure.verdict, device.name)
+        saved = failures.save(
+            self._folder, self.backend, failure.case, failure.verdict, device.name, device.platform
+        )
         if saved in known or not failure.shrunk:
             pytest.fail(brief_text(self.backend, failure, saved, known), pytrace=False)
         pytest.fail(failure_text(self.backend, failure, saved, self._alone(failure)), pytrace=False)

@@ -6,25 +6,29 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.search import Failure
+from conformance.verdict import Kind, Verdict
 from strategies.case import Case, Fence, Pool, Tensor
 
 SHOWN_PAIRS = 6
 SHOWN_TENSORS = 3
 
 
-def failure_text(backend: str, failure: Failure, saved: Path, alone: str) -> str:
-    """The whole text; `alone` says what the case does in a fresh process."""
-    first, *others = failure.verdict.findings
-    lines = [f"{backend} breaks {first.requirement}: {first.sentence}"]
-    lines += [f"    {detail}" for detail in first.details]
-    for finding in others:
-        lines += [f"also {finding.requirement}: {finding.sentence}", *(f"    {detail}" for detail in finding.details)]
-    lines += [_labelled("case", describe(failure.case))]
-    if failure.verdict.path:
-        lines += [_labelled("path", [failure.verdict.path])]
+def failure_text(backend: str, failure: Failure, saved: Path, alone: str, replay: str = "") -> str:
+    """The whole text; `alone` says what the case does in a fresh process, `replay` how to run it again (if not by the
+    usual command)."""
+    lines = [verdict_text(backend, failure.case, failure.verdict)]
     lines += [_labelled("found", [_found(failure), alone])]
     lines += [_labelled("saved", [str(saved)])]
-    lines += [_labelled("replay", [f"kvconform replay {saved} --backend {backend}"])]
+    lines += [_labelled("replay", [replay or f"kvconform replay {saved} --backend {backend}"])]
+    return "\n".join(lines)
+
+
+def verdict_text(backend: str, case: Case, verdict: Verdict) -> str:
+    """What became of a case: how it ended, the bytes where some are wrong, the case, the path that the copy took."""
+    lines = _findings(backend, verdict) if verdict.failed else [_ending(backend, verdict)]
+    lines += [_labelled("case", describe(case))]
+    if verdict.path:
+        lines += [_labelled("path", [verdict.path])]
     return "\n".join(lines)
 
 
@@ -45,6 +49,24 @@ def describe(case: Case) -> list[str]:
         lines.append(f"and {len(case.tensors) - SHOWN_TENSORS} more tensors")
     lines.append(_submission(case))
     return lines
+
+
+def _findings(backend: str, verdict: Verdict) -> list[str]:
+    first, *others = verdict.findings
+    lines = [f"{backend} breaks {first.requirement}: {first.sentence}"]
+    lines += [f"    {detail}" for detail in first.details]
+    for finding in others:
+        lines += [f"also {finding.requirement}: {finding.sentence}", *(f"    {detail}" for detail in finding.details)]
+    return lines
+
+
+def _ending(backend: str, verdict: Verdict) -> str:
+    """A verdict without findings, in one sentence."""
+    if verdict.kind is Kind.REFUSED:
+        return f"{backend} refuses this copy, as it declares: {verdict.text}"
+    if verdict.kind is Kind.NOT_JUDGED:
+        return f"{backend} was not judged, for this machine can't build the case: {verdict.text}"
+    return f"{backend} holds {', '.join(verdict.checked)}"
 
 
 def _found(failure: Failure) -> str:

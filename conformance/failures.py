@@ -11,11 +11,12 @@ from conformance.verdict import Verdict
 from strategies.case import Case
 
 
-def save(folder: Path, backend: str, case: Case, verdict: Verdict, device: str) -> Path:
+def save(folder: Path, backend: str, case: Case, verdict: Verdict, device: str, platform: str = "") -> Path:
     """Write the case with its verdict; equal failures go to one file. Raises OSError."""
     digest = hashlib.blake2b(case.dumps().encode(), digest_size=4).hexdigest()
     path = folder / f"{_stem(backend, verdict)}-{digest}.json"
-    data = {"backend": backend, "device": device, "case": case.to_json(), "verdict": verdict.to_json()}
+    where = {"backend": backend, "platform": platform, "device": device}
+    data = {**where, "case": case.to_json(), "verdict": verdict.to_json()}
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     return path
 
@@ -32,9 +33,18 @@ def _stem(backend: str, verdict: Verdict) -> str:
 
 def backend_of(path: Path) -> str | None:
     """The backend that a saved case failed on, or None for a bare case."""
+    return _said(path, "backend")
+
+
+def platform_of(path: Path) -> str | None:
+    """The platform that a saved case failed on, or None for a bare case."""
+    return _said(path, "platform")
+
+
+def _said(path: Path, key: str) -> str | None:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    name = data.get("backend") if isinstance(data, dict) else None
-    return name if isinstance(name, str) else None
+    found = data.get(key) if isinstance(data, dict) else None
+    return found if isinstance(found, str) and found else None

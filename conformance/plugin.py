@@ -40,6 +40,13 @@ def add_options(parser: pytest.Parser) -> None:
         help="cpu, cuda, rocm, xpu, or one of an installed package (default: the best present)",
     )
     group.addoption(
+        "--selector",
+        default="built-in",
+        metavar="NAME",
+        help="the selection rule under test: built-in, one of an installed package, or package.module:callable "
+        "(default: built-in)",
+    )
+    group.addoption(
         "--budget",
         choices=[budget.value for budget in Budget],
         default=Budget.GATE.value,
@@ -103,6 +110,7 @@ def decide_settings(config: pytest.Config) -> RunSettings:
             floor_seconds=option.deadline,
             address=new_server_address(option.isolation),
             root=config.rootpath,
+            selector=option.selector,
         )
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,40 @@ class Report:
             "lost_cases": self.lost_cases,
             "failures": self.failures,
         }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Report:
+        """A report that `to_json` gave; which tests ended is not kept. Raises KeyError and TypeError for others."""
+        columns = {column.name for column in fields(Count)}
+        return cls(
+            settings=RunSettings.loads(json.dumps(data["settings"])),
+            result=data["result"],
+            reasons=data["reasons"],
+            counts={
+                Key(row["backend"], row["requirement"]): Count(**{name: row[name] for name in columns})
+                for row in data["counts"]
+            },
+            ledger=Ledger(
+                collected=(),
+                ended=(),
+                unavailable=data["unavailable"],
+                devices=data["devices"],
+                supports=data["supports"],
+                coverage=data["coverage"],
+                seconds=data["worker_seconds"],
+                cost=data["cost_seconds"],
+                span=data["span_seconds"],
+            ),
+            incidents=[
+                Incident(**{name: value for name, value in row.items() if name != "sentence"})
+                for row in data["incidents"]
+            ],
+            deaths=data["deaths"],
+            lost_cases=data["lost_cases"],
+            failures=data["failures"],
+            exit_status=int(data["result"] != PASS),
+            notes=data["notes"],
+        )
 
     def write(self, folder: Path) -> None:
         """Write summary.json, and remove what only the run needed."""

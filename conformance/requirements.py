@@ -32,6 +32,7 @@ FAULT = "SURVIVE-FAULT"
 HANG = "SURVIVE-HANG"
 HEALTHY = "SURVIVE-HEALTHY"
 CHOSEN = "SELECT-CHOSEN-COPIES"
+TAKEN = "SELECT-PATH-TAKEN"
 
 REQUIREMENTS = (
     Requirement(
@@ -107,5 +108,11 @@ REQUIREMENTS = (
         CHOSEN,
         "For facts that this device can realise, the backend that the selection rule chooses copies right.",
         "A rule can agree with its table and still choose what this device can't do.",
+    ),
+    Requirement(
+        TAKEN,
+        "The path that a backend says it took, and that the rule chose, is the one that the device's profiler shows.",
+        "Who measures or debugs a path that was never taken draws the wrong conclusion, and nobody sees it.",
+        mandatory=False,
     ),
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 from backends import platforms, registry
 from backends.platforms import PlatformError
 from conformance.budgets import Budget
+from conformance.selection.subjects import SelectorError, selector_named
 
 FLOOR_SECONDS = 10.0
 WORK = "kvconform-work"  # a name of our own: the folder is removed when the run ends
@@ -38,6 +39,7 @@ class RunSettings:
     address: str  # of the server of device processes; "" with isolation none
     floor_seconds: float  # the shortest deadline of a case
     database: str
+    selector: str = "built-in"  # the selection rule under test, as named by the user
 
     @property
     def work(self) -> Path:
@@ -64,9 +66,14 @@ def decide(
     floor_seconds: float,
     address: str,
     root: Path,
+    selector: str = "built-in",
 ) -> RunSettings:
     """Fill in what the user left open. Raises SettingsError; makes no folder and touches no device."""
     name, devices = choose_platform(platform)
+    try:
+        selector_named(selector)
+    except SelectorError as error:
+        raise SettingsError(f"--selector: {error}") from error
     return RunSettings(
         platform=name,
         devices=devices,
@@ -79,6 +86,7 @@ def decide(
         address="" if isolation == "none" else address,
         floor_seconds=floor_seconds,
         database=str(root / ".hypothesis" / "kvconform"),
+        selector=selector,
     )
 
 

@@ -1,7 +1,6 @@
-"""The SELECT claims that need no device: every situation of the table, every boundary, the seed cases.
+"""SELECT: the selection rule that the run names, in every situation of the table, over drawn facts, and on the device.
 
-Nothing is drawn here and no copy is run; drawn facts and the chosen backend at work come from elsewhere. Judged are the
-rule of this project and those that installed packages offer.
+That the choice is a good one is not judged here: `kvconform audit` measures it.
 """
 
 from __future__ import annotations
@@ -10,36 +9,40 @@ from functools import cache
 
 import pytest
 
+from conformance.budgets import CHOSEN, FACTS
+from conformance.claim import Claim as DeviceClaim
+from conformance.plugin import SETTINGS
+from conformance.selected import SelectorClaim, own_table
 from conformance.selection.claims import CLAIMS, MANDATORY, Claim, around, disagreements
 from conformance.selection.requirements import BOUNDARY
 from conformance.selection.simulated import KERNEL_LOAD, SEEDS
-from conformance.selection.subjects import BUILT_IN, Selector, installed_selectors
-from conformance.selection.table import Table, load_table
+from conformance.selection.subjects import Selector, selector_named
+from conformance.selection.table import Table
 from conformance.selection.totality import situations
 
 
-@pytest.fixture(params=["built-in", *sorted(installed_selectors())])
+@pytest.fixture
 def selector(request: pytest.FixtureRequest) -> Selector:
-    """Each selector that is judged."""
-    return BUILT_IN if request.param == "built-in" else installed_selectors()[request.param]
+    """The rule that is judged."""
+    return _selector(request.config.stash[SETTINGS].selector)
 
 
 @pytest.fixture
 def table() -> Table:
     """The suite's own table."""
-    return _table()
+    return own_table()
 
 
 @cache
-def _table() -> Table:
-    return load_table()
+def _selector(name: str) -> Selector:
+    return selector_named(name)
 
 
-@pytest.mark.parametrize("claim", MANDATORY, ids=lambda claim: claim.id)
-def test_claim_holds_in_every_situation(claim: Claim, selector: Selector, table: Table) -> None:
+@pytest.mark.parametrize("rule", MANDATORY, ids=lambda rule: rule.id)
+def test_claim_holds_in_every_situation(rule: Claim, selector: Selector, table: Table) -> None:
     """SELECT-*: in each combination of deciding rows, for its most usual facts."""
-    _applies(claim, selector)
-    found = [text for situation in situations(table) for text in disagreements(claim, selector, situation.facts, table)]
+    _applies(rule, selector)
+    found = [text for situation in situations(table) for text in disagreements(rule, selector, situation.facts, table)]
     assert not found, "\n".join(found)
 
 
@@ -51,15 +54,28 @@ def test_boundaries_are_exact(selector: Selector, table: Table) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("claim", MANDATORY, ids=lambda claim: claim.id)
-def test_seed_case(seed: str, claim: Claim, selector: Selector, table: Table) -> None:
+@pytest.mark.parametrize("rule", MANDATORY, ids=lambda rule: rule.id)
+def test_seed_case(seed: str, rule: Claim, selector: Selector, table: Table) -> None:
     """SELECT-*: cases that went wrong somewhere once."""
-    _applies(claim, selector)
-    found = disagreements(claim, selector, SEEDS[seed], table)
+    _applies(rule, selector)
+    found = disagreements(rule, selector, SEEDS[seed], table)
     assert not found, "\n".join(found)
 
 
-def _applies(claim: Claim, selector: Selector) -> None:
-    reason = claim.not_for(selector)
+@pytest.mark.claim(FACTS)
+def test_drawn_facts(claim: DeviceClaim) -> None:
+    """SELECT-TABLE, SELECT-BOUNDARY, SELECT-EXPLICIT, SELECT-DIRECTIONS, SELECT-SAFETY, SELECT-STABLE: over facts of
+    any platform."""
+    SelectorClaim.of(claim).agrees_with_table()
+
+
+@pytest.mark.claim(CHOSEN)
+def test_chosen_backend_copies(claim: DeviceClaim) -> None:
+    """SELECT-CHOSEN-COPIES: on this device, for every kind of memory it has, what is chosen copies right."""
+    SelectorClaim.of(claim).copies_right()
+
+
+def _applies(rule: Claim, selector: Selector) -> None:
+    reason = rule.not_for(selector)
     if reason:
-        pytest.skip(f"{claim.id} does not apply: {reason}")
+        pytest.skip(f"{rule.id} does not apply: {reason}")

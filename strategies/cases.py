@@ -28,7 +28,7 @@ from strategies.submissions import submissions
 SMALL_IMAGE, SMALL_MOVE = 1 << 20, 256 << 10  # bytes of one side's arena, and of all copied pages, in the common case
 MANY_MOVE = 1 << 20
 BIG_PAGE = 64 << 10  # a big case has pages larger than this
-SCALES = (*["small"] * 27, *["far"] * 3, *["big"] * 2)
+SCALES = (*["small"] * 28, *["far"] * 3, "big")
 ONE_IN_MANY, ONE_IN_FRAGMENTS, ONE_IN_GROUPS = 32, 5, 6
 Ids = tuple[int, ...]
 
@@ -186,7 +186,7 @@ def _count(draw: st.DrawFn, scope: Scope, left: int, *, many: bool) -> int:
     found = many_counts(min(left, scope.most_blocks)) if many else ()
     kind = draw(between(1, ONE_IN_MANY))
     if found and kind == ONE_IN_MANY:
-        often = (4 if count < 2000 else 2 if count < 10_000 else 1 for count in found)
+        often = (32 if count < 2000 else 2 if count < 10_000 else 1 for count in found)
         return draw(pick(*(count for count, times in zip(found, often, strict=True) for _ in range(times))))
     return draw(counts(left) if kind % 2 else between(0, min(left, MOST_FEW)))
 

@@ -162,9 +162,13 @@ class GpuDriver(ABC):
         return found.value
 
     def to_device(self, address: int, host: int, nbytes: int) -> None:
-        """Copy from host to device memory, finished on return."""
+        """Copy from host to device memory, finished on return.
+
+        The driver's own call returns once pageable bytes are staged; the DMA behind it is ordered with the default
+        stream only, so a copy on another stream could still read the old bytes, or be overwritten."""
         if code := self._to_device(address, host, nbytes):
             raise self._failure("to_device", code)
+        self.synchronize()
 
     def to_host(self, host: int, address: int, nbytes: int) -> None:
         """Copy from device to host memory, finished on return."""

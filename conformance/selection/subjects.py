@@ -106,6 +106,21 @@ class Selector:
 BUILT_IN = Selector("backends.selection:choose", choose)
 
 
+def selector_named(name: str) -> Selector:
+    """The selector of that name: built-in, one of `installed_selectors`, or "package.module:callable".
+
+    Raises SelectorError, which says what there is."""
+    if name == "built-in":
+        return BUILT_IN
+    if ":" in name:
+        return load_selector(name)
+    installed = installed_selectors()
+    if name not in installed:
+        known = ", ".join(["built-in", *sorted(installed)])
+        raise SelectorError(f"no selector is called {name!r}; there are {known}, or give package.module:callable")
+    return installed[name]
+
+
 def load_selector(path: str) -> Selector:
     """The selector at "package.module:name": a Selector, or a callable that takes Facts. Raises SelectorError."""
     module_name, _, name = path.partition(":")
