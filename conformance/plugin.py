@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from conformance import losses
 from conformance.budgets import Budget, ClaimKind
 from conformance.claim import Claim
 from conformance.device.launch import ServerProcess, new_server_address
@@ -180,14 +181,14 @@ def worker_input(config: pytest.Config) -> dict[str, Any]:
 
 def header(config: pytest.Config) -> list[str]:
     settings = config.stash.get(SETTINGS, None)
-    return header_lines(settings) if settings else []
+    return [*header_lines(settings), *losses.warnings(config)] if settings else []
 
 
 def summarise(terminal: pytest.TerminalReporter) -> None:
     report = terminal.config.stash.get(REPORT, None)
     if report is not None:
         terminal.section("kvconform")
-        for line in report.lines():
+        for line in [*losses.warnings(terminal.config), *report.lines()]:
             terminal.write_line(line)
 
 
