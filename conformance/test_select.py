@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from conformance.budgets import CHOSEN, FACTS
+from conformance.budgets import CHOSEN, CHOSEN_TAKEN, FACTS, TAKEN
 from conformance.claim import Claim as DeviceClaim
 from conformance.plugin import SETTINGS
 from conformance.selected import SelectorClaim, own_table
@@ -19,6 +19,7 @@ from conformance.selection.simulated import KERNEL_LOAD, SEEDS
 from conformance.selection.subjects import Selector, selector_named
 from conformance.selection.table import Table
 from conformance.selection.totality import situations
+from conformance.taken import takes_its_path, takes_the_chosen_path
 
 
 @pytest.fixture
@@ -73,6 +74,18 @@ def test_drawn_facts(claim: DeviceClaim) -> None:
 def test_chosen_backend_copies(claim: DeviceClaim) -> None:
     """SELECT-CHOSEN-COPIES: on this device, for every kind of memory it has, what is chosen copies right."""
     SelectorClaim.of(claim).copies_right()
+
+
+@pytest.mark.claim(TAKEN)
+def test_path_taken(claim: DeviceClaim) -> None:
+    """SELECT-PATH-TAKEN: what a backend says it did is what the device's profiler shows."""
+    takes_its_path(claim)
+
+
+@pytest.mark.claim(CHOSEN_TAKEN)
+def test_chosen_path_taken(claim: DeviceClaim) -> None:
+    """SELECT-PATH-TAKEN: and so is what the rule chose."""
+    takes_the_chosen_path(SelectorClaim.of(claim))
 
 
 def _applies(rule: Claim, selector: Selector) -> None:
