@@ -195,6 +195,10 @@ def check(case: Case) -> None:
         "submission: order_any permits early reads, so the source can't be late",
     )
     _require(all(at >= 0 for at in submission.zero_entries), "submission.zero_entries: positions are 0 or more")
+    _require(
+        submission.malformed is None or (case.descriptors > 0 and submission.calls == 1),
+        "submission.malformed: one call of one descriptor or more",
+    )
     _require(case.seed >= 0, f"seed: {case.seed}, may be 0 or more")
     for fence, pool, which in (
         (case.source_fence, case.tensors[0].source, "source"),
