@@ -54,7 +54,7 @@ def _changes(case: Case) -> Iterator[Callable[[], Case]]:
         ("zero_entries", ()),
         ("zero_entries", case.submission.zero_entries[:1]),
         ("calls", 1),
-        ("calls", 2),
+        ("calls", min(2, case.submission.calls)),
         ("late_source", False),
         ("order_any", False),
         ("reuse_descriptors", False),
@@ -68,11 +68,9 @@ def _changes(case: Case) -> Iterator[Callable[[], Case]]:
     yield lambda: replace(case, destination_fence=Fence.NONE)
     yield lambda: replace(case, round_trip=False)
     yield lambda: replace(case, seed=0)
-    for plainest in (Memory.PINNED, Memory.PAGEABLE):
-        if not case.source_memory.on_device:
-            yield lambda kind=plainest: replace(case, source_memory=kind)  # type: ignore[misc]
-        if not case.destination_memory.on_device:
-            yield lambda kind=plainest: replace(case, destination_memory=kind)  # type: ignore[misc]
+    for side in ("source_memory", "destination_memory"):
+        for plainer in _plainer(getattr(case, side)):
+            yield lambda side=side, plainer=plainer: replace(case, **{side: plainer})  # type: ignore[misc]
     for index, tensor in enumerate(case.tensors):
         for change in _tensor_changes(tensor):
             yield (
@@ -80,6 +78,12 @@ def _changes(case: Case) -> Iterator[Callable[[], Case]]:
                     case, tensors=(*case.tensors[:index], change(), *case.tensors[index + 1 :])
                 )
             )
+
+
+def _plainer(memory: Memory) -> tuple[Memory, ...]:
+    """The kinds of host memory that are plainer than this one."""
+    plain = (Memory.PINNED, Memory.PAGEABLE)
+    return () if memory.on_device else plain[: plain.index(memory)] if memory in plain else plain
 
 
 def _tensor_changes(tensor: Tensor) -> Iterator[Callable[[], Tensor]]:
@@ -92,7 +96,10 @@ def _tensor_changes(tensor: Tensor) -> Iterator[Callable[[], Tensor]]:
         for i in range(len(pairs)):
             yield lambda i=i: _with_pairs(tensor, pairs[:i] + pairs[i + 1 :])  # type: ignore[misc]
     elif pairs:
-        yield lambda: _with_pairs(tensor, pairs[:-1])
+        cut = max(1, half // 2)
+        while cut:
+            yield lambda cut=cut: _with_pairs(tensor, pairs[:-cut])  # type: ignore[misc]
+            cut //= 2
     if tensor.runs:
         yield lambda: replace(tensor, runs=())
         yield lambda: replace(tensor, runs=tensor.runs[:1])
