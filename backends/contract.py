@@ -112,7 +112,7 @@ class Ask:
     sizes: tuple[int, ...]  # distinct descriptor sizes in bytes, ascending; may hold 0
     descriptors: int
     address_multiple: int  # largest power of two up to 4096 that divides every source and destination address
-    dense: bool = True  # every descriptor is one whole block of a pool whose rows have no padding
+    dense: bool = True  # all descriptors have one size, and each side's addresses lie on one grid of that size
     late_source: bool = False  # the source is written on the stream, after the call was made
     captured: bool = False
 
@@ -134,7 +134,7 @@ class Support:
     max_descriptors: int | None = None
     max_bytes: int | None = None  # of one descriptor
     zero_sizes: bool = True
-    uniform_dense: bool = False  # only equal sizes and pools without row padding (the older swap_blocks signature)
+    uniform_dense: bool = False  # only equal sizes at multiples of that size (the older swap_blocks signature)
     late_source: bool = True  # copies what the source holds when the stream gets there
     reuse_descriptors: bool = True  # descriptors may be overwritten as soon as the call returns
     relative_cost: int = 1  # how many times fewer cases a budget holds (an interpreter, say)
@@ -170,7 +170,7 @@ class Support:
         if 0 in ask.sizes and not self.zero_sizes:
             return "a descriptor of size zero"
         if self.uniform_dense and not (ask.dense and len(ask.sizes) <= 1):
-            return "sizes differ or rows are padded"
+            return "sizes differ, or addresses are not multiples of the size apart"
         return None
 
     def why_not(self, ask: Ask) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from backends.contract import Ask
-from strategies.case import Case, Pool, Run
+from strategies.case import Case, Pool, Run, Tensor
 from strategies.footprint import PAGE, destination_footprint, source_footprint
 
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
@@ -51,14 +51,30 @@ def ask(case: Case) -> Ask:
 
 
 def is_dense(case: Case) -> bool:
-    """Whether each descriptor is one whole block of one pool that has no padding on either side."""
-    if len(case.tensors) != 1 or case.tensors[0].runs:
-        return False
-    tensor = case.tensors[0]
-    return all(
-        pool.stride == tensor.page_bytes and pool.chunk_stride in (0, pool.per_chunk * pool.stride)
-        for pool in (tensor.source, tensor.destination)
-    )
+    """Whether all descriptors have one size and the addresses of each side lie on one grid of that size.
+
+    That is what can be seen from descriptors: padding that fits the grid, or before a single block, can't."""
+    tensors = [tensor for tensor in case.tensors if tensor.sources]
+    found = {run.nbytes for tensor in tensors for run in tensor.runs or (Run(0, 0, tensor.page_bytes),)}
+    if len(found) != 1:
+        return not found
+    size = found.pop()
+    for side, footprint in (("source", source_footprint), ("destination", destination_footprint)):
+        starts = []
+        for tensor, base in zip(case.tensors, footprint(case).bases, strict=True):
+            if tensor.sources:
+                blocks = offsets(getattr(tensor, side), getattr(tensor, f"{side}s"))
+                starts.append(base + blocks[:, None] + np.array(_pieces(tensor, side)))
+        if any(((start - starts[0][0, 0]) % size).any() for start in starts):
+            return False
+    return True
+
+
+def _pieces(tensor: Tensor, side: str) -> list[int]:
+    """Where the descriptors of a block begin in it, on one side."""
+    return [getattr(run, side) + i * getattr(run, f"{side}_step") for run in tensor.runs for i in range(run.count)] or [
+        0
+    ]
 
 
 def offsets(pool: Pool, ids: Sequence[int] | Offsets) -> Offsets:

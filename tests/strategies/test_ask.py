@@ -60,15 +60,27 @@ def test_nothing_to_copy_asks_for_nothing() -> None:
         (Pool(2, 8, per_chunk=2), (), True),
         (Pool(2, 8, per_chunk=2, chunk_stride=16), (), True),
         (Pool(2, 9), (), False),
-        (Pool(2, 8, per_chunk=2, chunk_stride=17), (), False),
-        (Pool(2, 8), (Run(0, 0, 8),), False),
+        (Pool(2, 8, per_chunk=1, chunk_stride=17), (), False),
+        (Pool(2, 16), (), True),
+        (Pool(2, 8), (Run(0, 0, 8),), True),
+        (Pool(2, 8), (Run(0, 0, 2, 2, 4, 4),), True),
+        (Pool(2, 8), (Run(0, 0, 2, 2, 4, 3),), False),
+        (Pool(2, 8), (Run(0, 0, 4), Run(4, 4, 2)), False),
     ],
 )
-def test_dense_means_no_padding_anywhere(source: Pool, runs: tuple[Run, ...], dense: bool) -> None:
+def test_dense_means_one_size_on_one_grid(source: Pool, runs: tuple[Run, ...], dense: bool) -> None:
     tensor = Tensor(8, source, Pool(2, 8), (0, 1), (1, 0), runs)
     assert is_dense(Case(Direction.LOAD, Memory.PAGEABLE, Memory.DEVICE, (tensor,))) is dense
 
 
-def test_two_tensors_are_not_dense() -> None:
-    tensor = Tensor(8, Pool(1, 8), Pool(1, 8), (0,), (0,))
-    assert not is_dense(Case(Direction.LOAD, Memory.PAGEABLE, Memory.DEVICE, (tensor, tensor)))
+@pytest.mark.parametrize(("page", "dense"), [(8, True), (6, False)])
+def test_tensors_are_dense_where_their_distance_fits_the_grid(page: int, dense: bool) -> None:
+    tensor = Tensor(page, Pool(1, page), Pool(1, page), (0,), (0,))
+    assert is_dense(Case(Direction.LOAD, Memory.PAGEABLE, Memory.DEVICE, (tensor, tensor))) is dense
+
+
+def test_padding_that_no_descriptor_shows_is_dense() -> None:
+    one = Tensor(8, Pool(1, 9), Pool(2, 8), (0,), (1,))
+    none = Tensor(8, Pool(2, 9), Pool(2, 8), (), ())
+    for tensor in (one, none):
+        assert is_dense(Case(Direction.LOAD, Memory.PAGEABLE, Memory.DEVICE, (tensor,)))
