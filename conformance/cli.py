@@ -10,9 +10,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from conformance.commands import Command, CommandError, list_, replay, report, spec
+from conformance.commands import Command, CommandError, list_, probe, replay, report, spec
 
-COMMANDS: tuple[Command, ...] = (list_, replay, report, spec)
+COMMANDS: tuple[Command, ...] = (list_, replay, report, spec, probe)
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -32,6 +32,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status, 2 for bad input."""
     args = parser().parse_args(arguments)
+    if os.getcwd() not in sys.path:  # as pytest and python -m have it, so that module:attribute means the same here
+        sys.path.append(os.getcwd())
     try:
         status: int = args.run(args)
         return status
