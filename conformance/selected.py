@@ -163,7 +163,8 @@ class SelectorClaim(Claim):
         """Save the case under the chosen backend's name and fail the test."""
         chosen = failure.verdict.backend
         known = failures.similar(self._folder, chosen, failure.verdict)
-        saved = failures.save(self._folder, chosen, failure.case, failure.verdict, self.bench.runner.device.name)
+        device = self.bench.runner.device
+        saved = failures.save(self._folder, chosen, failure.case, failure.verdict, device.name, device.platform)
         if saved in known or not failure.shrunk:
             pytest.fail(brief_text(self.backend, failure, saved, known), pytrace=False)
         alone = f"tried all the same in a process of its own: {self._tried(chosen, failure.case)}"

@@ -11,7 +11,7 @@ import numpy as np
 from backends.contract import Support
 from conformance.device.runner import Runner
 from conformance.oracle import initial
-from conformance.verdict import Verdict, judge
+from conformance.verdict import Kind, Verdict, judge
 from strategies.case import Case
 
 EVERYTHING = Support()  # as if the backend had declared no limit
@@ -32,6 +32,8 @@ def attempt(runner: Runner, backend: str, case: Case) -> Verdict:
 
 def outcome_text(verdict: Verdict) -> str:
     """What happened, in one sentence."""
+    if verdict.kind is Kind.ERROR:
+        return f"refused: {verdict.text}"
     if verdict.findings:
         return verdict.findings[0].sentence
     return f"every byte right ({verdict.path})" if verdict.path else verdict.text or "every byte right"
