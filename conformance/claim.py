@@ -64,11 +64,8 @@ class Claim:
         except ScopeError as error:
             pytest.fail(f"{self.backend} leaves nothing to try: {error}", pytrace=False)
         listed = self._listed(examples(scope))
-        if drawn.is_empty and not listed:
-            return
         planned = 0 if drawn.is_empty else self._planned(support)
-        for requirement in self.kind.requirements:
-            self.run.tally.count(Key(self.backend, requirement), "planned", planned + len(listed))
+        self._plan(planned + len(listed))
         failure = search(
             drawn,
             Plan(planned, self._seed(), Path(self.run.settings.database)),
@@ -86,6 +83,7 @@ class Claim:
         """Fail the test with the smallest case on which this backend and the reference leave different bytes."""
         reference = self._reference()
         if reference is None:
+            self._plan(0)
             return
         support = self.bench.runner.support(reference)
 
@@ -127,9 +125,7 @@ class Claim:
         """Save the case and fail the test: with its whole text, or briefly if another shard has shown the like."""
         known = failures.similar(self._folder, self.backend, failure.verdict)
         device = self.bench.runner.device
-        saved = failures.save(
-            self._folder, self.backend, failure.case, failure.verdict, device.name, device.platform
-        )
+        saved = failures.save(self._folder, self.backend, failure.case, failure.verdict, device.name, device.platform)
         if saved in known or not failure.shrunk:
             pytest.fail(brief_text(self.backend, failure, saved, known), pytrace=False)
         pytest.fail(failure_text(self.backend, failure, saved, self._alone(failure)), pytrace=False)
@@ -137,6 +133,11 @@ class Claim:
     @property
     def _folder(self) -> Path:
         return Path(self.run.settings.report) / "failures"
+
+    def _plan(self, cases: int) -> None:
+        """Book how many cases this shard is to run; none is a plan too, where there is nothing to try."""
+        for requirement in self.kind.requirements:
+            self.run.tally.count(Key(self.backend, requirement), "planned", cases)
 
     def _count_drawn(self, case: Case) -> None:
         for requirement in self.kind.requirements:

@@ -13,36 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from conformance import tally
-from conformance.budgets import KINDS
 from conformance.device.journal import Journal
+from conformance.gaps import count_reasons, coverage_gaps, coverage_line, left_out, test_reasons
 from conformance.incidents import Incident, IncidentLog
+from conformance.ledger import Ledger, read_ledger
 from conformance.requirements import REQUIREMENTS
 from conformance.settings import RunSettings
 from conformance.tally import Count, Key
-from strategies.coverage import Coverage
 
 PASS, FAIL, INCOMPLETE = "pass", "fail", "incomplete"
-MANDATORY = {requirement.id for requirement in REQUIREMENTS if requirement.mandatory}
-
-
-@dataclass(frozen=True)
-class Ledger:
-    """What workers wrote down beside their counts."""
-
-    collected: tuple[str, ...]  # tests of claims
-    ended: tuple[str, ...]
-    unavailable: dict[str, str]  # backend -> why it can't run here
-    devices: dict[str, Any]  # index -> facts
-    supports: dict[str, Any]  # backend -> declaration
-    coverage: dict[str, Any]  # backend -> coverage
-    seconds: dict[str, float]  # backend -> seconds of workers spent on its claims
-    cost: dict[str, float]  # phase -> seconds over all cases; "cases" counts them
-    span: float  # seconds from the first device's answer to the last test's end
-
-    @property
-    def rate(self) -> float:
-        """Cases a second over all workers."""
-        return self.cost.get("cases", 0.0) / self.span if self.span else 0.0
 
 
 @dataclass
@@ -136,6 +115,7 @@ class Report:
         lines = _table(self.counts)
         cases = int(self.ledger.cost.get("cases", 0))
         lines.append(f"{cases} cases in {self.ledger.span:.1f} s: {self.ledger.rate:.0f} a second")
+        lines += [coverage_line(name, found) for name, found in sorted(self.ledger.coverage.items())]
         lines += [f"not run: {name}: {why}" for name, why in sorted(self.ledger.unavailable.items())]
         lines += [f"incident: {incident.sentence()}" for incident in self.incidents]
         if self.deaths:
@@ -155,7 +135,8 @@ def gather(settings: RunSettings, exit_status: int) -> Report:
     ledger = read_ledger(work)
     incidents = IncidentLog(work / "incidents.jsonl").read()
     lost = _running(work)
-    reasons = [*_count_reasons(counts, lost), *_test_reasons(ledger)]
+    uncovered = coverage_gaps(settings, counts, ledger)
+    reasons = [*count_reasons(counts, lost), *test_reasons(ledger), *uncovered]
     reasons += [incident.sentence() for incident in incidents]
     if exit_status not in (0, 5) and not any(count.failed for count in counts.values()):
         reasons.append(f"pytest ended with status {exit_status}")
@@ -172,101 +153,11 @@ def gather(settings: RunSettings, exit_status: int) -> Report:
         exit_status=exit_status,
     )
     if report.result == PASS:
-        _look_for_gaps(report)
+        report.notes += left_out(settings, counts, ledger)
+        report.result = INCOMPLETE if report.notes else PASS
     if reasons and exit_status == 0:
         report.exit_status = 1
     return report
-
-
-def read_ledger(work: Path) -> Ledger:
-    """Merge what every worker wrote."""
-    collected: set[str] = set()
-    ended: set[str] = set()
-    merged: dict[str, dict[str, Any]] = {"unavailable": {}, "devices": {}, "supports": {}}
-    coverage: dict[str, Coverage] = {}
-    seconds: dict[str, float] = {}
-    cost: dict[str, float] = {}
-    spans: list[list[float]] = []
-    for path in sorted(work.glob("*.worker")):
-        data = json.loads(path.read_text())
-        collected |= set(data["collected"])
-        ended |= set(data["ended"])
-        for name, table in merged.items():
-            table.update(data[name])
-        for backend, found in data["coverage"].items():
-            coverage.setdefault(backend, Coverage()).merge(Coverage.from_json(found))
-        for into, key in ((seconds, "seconds"), (cost, "cost")):
-            for name, amount in data[key].items():
-                into[name] = into.get(name, 0.0) + amount
-        if data["span"][0]:
-            spans.append(data["span"])
-    return Ledger(
-        tuple(sorted(collected)),
-        tuple(sorted(ended)),
-        coverage={backend: found.to_json() for backend, found in coverage.items()},
-        seconds=seconds,
-        cost=cost,
-        span=max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else 0.0,
-        **merged,
-    )
-
-
-def _count_reasons(counts: dict[Key, Count], lost: list[str]) -> list[str]:
-    """Failed requirements, and sums that do not add up."""
-    reasons = []
-    for key, count in sorted(counts.items(), key=lambda item: (item[0].backend, item[0].requirement)):
-        where = f"{key.backend}, {key.requirement}"
-        if count.failed:
-            reasons.append(f"{where}: {count.failed} of {count.drawn} cases failed")
-            continue
-        if count.open:
-            named = f"; {len(lost)} named above" if lost else ""
-            reasons.append(f"{where}: {count.open} cases were drawn and never judged: their worker died{named}")
-        if count.not_judged:
-            reasons.append(f"{where}: {count.not_judged} cases could not be judged")
-        if count.drawn - count.open < count.planned and not _any_failed(counts, key.backend):
-            reasons.append(f"{where}: {count.drawn} of {count.planned} planned cases ran")
-    return reasons
-
-
-def _any_failed(counts: dict[Key, Count], backend: str) -> bool:
-    return any(count.failed for key, count in counts.items() if key.backend == backend)
-
-
-def _test_reasons(ledger: Ledger) -> list[str]:
-    lost = sorted(set(ledger.collected) - set(ledger.ended))
-    if not lost:
-        return []
-    return [f"{len(lost)} tests never ended, e.g. {lost[0]}"]
-
-
-def _look_for_gaps(report: Report) -> None:
-    """A run that held but left a claim out is incomplete, not a pass."""
-    present = {key.requirement for key in report.counts}
-    expected = {requirement for kind in KINDS for requirement in kind.requirements} & MANDATORY
-    tested = {name for name in report.settings.backends if name not in report.ledger.unavailable}
-    if len(tested) < 2:
-        expected.discard("BYTES-AGREE")
-    limited = any(_has_limits(support) for support in report.ledger.supports.values())
-    missing = sorted(requirement for requirement in expected - present if requirement != "REFUSE-REASON" or limited)
-    if missing:
-        report.result = INCOMPLETE
-        report.notes.append(f"not every mandatory requirement was run: {', '.join(missing)}")
-    untested = sorted(tested - {key.backend for key in report.counts})
-    if untested:
-        report.result = INCOMPLETE
-        report.notes.append(f"backends with no case: {', '.join(untested)}")
-
-
-def _has_limits(support: dict[str, Any]) -> bool:
-    return (
-        support["size_multiple"] > 1
-        or support["address_multiple"] > 1
-        or support["max_descriptors"] is not None
-        or support["max_bytes"] is not None
-        or not support["zero_sizes"]
-        or support["uniform_dense"]
-    )
 
 
 def _running(work: Path) -> list[str]:

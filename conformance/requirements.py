@@ -32,6 +32,8 @@ FAULT = "SURVIVE-FAULT"
 HANG = "SURVIVE-HANG"
 HEALTHY = "SURVIVE-HEALTHY"
 CHOSEN = "SELECT-CHOSEN-COPIES"
+CELLS_COVERED = "COVER-CELLS"
+BYTES_COVERED = "COVER-BYTES"
 TAKEN = "SELECT-PATH-TAKEN"
 
 REQUIREMENTS = (
@@ -114,5 +116,16 @@ REQUIREMENTS = (
         "The path that a backend says it took, and that the rule chose, is the one that the device's profiler shows.",
         "Who measures or debugs a path that was never taken draws the wrong conclusion, and nobody sees it.",
         mandatory=False,
+    ),
+    Requirement(
+        CELLS_COVERED,
+        "At gate and above, the cases that a backend copied meet every required value of every axis that this device "
+        "and the backend's declaration allow.",
+        "Public bugs cluster where tests were blind by coincidence; a run that did not look there has shown nothing.",
+    ),
+    Requirement(
+        BYTES_COVERED,
+        "The cases that a backend copied moved bytes, and bytes were compared.",
+        "A run of empty batches passes everything.",
     ),
 )
