@@ -12,7 +12,7 @@ import pytest
 from conformance.budgets import CHOSEN, CHOSEN_TAKEN, FACTS, TAKEN
 from conformance.claim import Claim as DeviceClaim
 from conformance.plugin import SETTINGS
-from conformance.selected import SelectorClaim, own_table
+from conformance.selected import SelectorClaim, first_few, own_table
 from conformance.selection.claims import CLAIMS, MANDATORY, Claim, around, disagreements
 from conformance.selection.requirements import BOUNDARY
 from conformance.selection.simulated import KERNEL_LOAD, SEEDS
@@ -44,14 +44,14 @@ def test_claim_holds_in_every_situation(rule: Claim, selector: Selector, table: 
     """SELECT-*: in each combination of deciding rows, for its most usual facts."""
     _applies(rule, selector)
     found = [text for situation in situations(table) for text in disagreements(rule, selector, situation.facts, table)]
-    assert not found, "\n".join(found)
+    assert not found, first_few(found)
 
 
 def test_boundaries_are_exact(selector: Selector, table: Table) -> None:
     """SELECT-BOUNDARY: around every number of the table, for the plainest copy that the kernel is for."""
     assert len(list(around(KERNEL_LOAD, table))) > 30
     found = disagreements(CLAIMS[BOUNDARY], selector, KERNEL_LOAD, table)
-    assert not found, "\n".join(found)
+    assert not found, first_few(found)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -60,7 +60,7 @@ def test_seed_case(seed: str, rule: Claim, selector: Selector, table: Table) -> 
     """SELECT-*: cases that went wrong somewhere once."""
     _applies(rule, selector)
     found = disagreements(rule, selector, SEEDS[seed], table)
-    assert not found, "\n".join(found)
+    assert not found, first_few(found)
 
 
 @pytest.mark.claim(FACTS)
