@@ -74,6 +74,8 @@ class _Hunt:
 
     def attempt(self, case: Case) -> None:
         """What Hypothesis calls: raises if the case fails."""
+        if self.found and self._spent():
+            raise _Enough
         if self.fails(case):
             raise _failing(self.found[case.dumps()][1])
 
@@ -159,9 +161,13 @@ def _explore(strategy: st.SearchStrategy[Case], hunt: _Hunt, cases: int, number:
 
     try:
         attempt()
-    except (_CaseFailed, FlakyFailure):
+    except (_CaseFailed, FlakyFailure, _Enough):
         return True
     return False
+
+
+class _Enough(BaseException):
+    """Ends Hypothesis's shrinking at once: it would go on for minutes with cases that nobody runs."""
 
 
 class _CaseFailed(Exception):
