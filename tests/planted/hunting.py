@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.budgets import COPY, MALFORMED, REFUSED, ROUND_TRIP, UNDEFINED, Budget, ClaimKind
+from conformance.claim import SMOKE_LISTED
 from conformance.device import sockets
 from conformance.device.client import DeviceClient
 from conformance.device.launch import ServerProcess
@@ -61,8 +62,9 @@ def hunt(
     support = bench.runner.support(backend)
     scope = Scope.of(bench.runner.device, support)
     strategy = STRATEGIES[kind.name](scope)
-    examples = must_have(scope) if listed and kind is COPY else []
-    planned = kind.cases("cpu", budget, support)
+    every = SMOKE_LISTED if budget is Budget.SMOKE else 1
+    examples = must_have(scope)[::every] if listed and kind is COPY else []
+    planned = 0 if strategy.is_empty else kind.cases("cpu", budget, support)
     total = 0
     for shard in range(kind.shards):
         mine = planned // kind.shards + (shard < planned % kind.shards)
