@@ -27,7 +27,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    node.workerinput.update(plugin.worker_input(node.config))
+    node.workerinput.update(plugin.worker_input(node.config, on_this_host=node.gateway.spec.popen))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    plugin.take_back(node.config, getattr(node, "workeroutput", {}), node.gateway.id)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from backends.contract import Support
 from conformance import failures
 from conformance import requirements as req
-from conformance.budgets import Budget, ClaimKind
+from conformance.budgets import KINDS, Budget, ClaimKind
 from conformance.differences import compare
 from conformance.explain import brief_text, failure_text
 from conformance.oracle import initial
@@ -49,13 +49,14 @@ class Claim:
 
     @property
     def bench(self) -> Bench:
-        return self.run.bench(self.shard)
+        """The device that serves this shard; claims begin at different ones, so that single tests spread too."""
+        return self.run.bench(self.shard + KINDS.index(self.kind))
 
     def holds(self, strategy: Strategy, examples: Examples = no_examples) -> None:
         """Fail the test with the smallest case that breaks the claim, if the planned cases find one.
 
         A built-in backend that can't run here skips with its reason; one that the user named fails."""
-        support = self.run.support(self.backend, self.shard)
+        support = self.run.support(self.backend, self.bench)
         if support.unavailable:
             self._unavailable(support.unavailable)
         try:
@@ -68,7 +69,7 @@ class Claim:
         self._plan(planned + len(listed))
         failure = search(
             drawn,
-            Plan(planned, self._seed(), Path(self.run.settings.database)),
+            Plan(planned, self._seed(), self._database),
             lambda case: self.verdict(case),
             examples=listed,
             allowed=lambda case: support.why_not(ask(case)) is None or self.kind.name == "refused",
@@ -129,6 +130,10 @@ class Claim:
         if saved in known or not failure.shrunk:
             pytest.fail(brief_text(self.backend, failure, saved, known), pytrace=False)
         pytest.fail(failure_text(self.backend, failure, saved, self._alone(failure)), pytrace=False)
+
+    @property
+    def _database(self) -> Path | None:
+        return Path(self.run.settings.database) if self.run.settings.database else None
 
     @property
     def _folder(self) -> Path:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from conformance import losses
 from conformance.budgets import Budget, ClaimKind
 from conformance.claim import Claim
 from conformance.device.launch import ServerProcess, new_server_address
+from conformance.elsewhere import move_in, pack, unpack
 from conformance.header import header_lines
 from conformance.report import Report, gather
 from conformance.run import Run
@@ -83,7 +85,11 @@ def configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "claim(kind): a claim that cases are drawn for; see conformance/budgets.py")
     given = getattr(config, "workerinput", {}).get(INPUT)
     if given:
-        config.stash[SETTINGS] = RunSettings.loads(given)
+        settings = RunSettings.loads(given)
+        if settings.elsewhere:
+            with usage_errors():
+                settings = move_in(settings, new_server_address(settings.isolation))
+        config.stash[SETTINGS] = settings
         return
     if not concerns_conformance(config):
         return
@@ -148,7 +154,9 @@ def start(session: pytest.Session) -> None:
     """Start the server of device processes, once a run."""
     config = session.config
     settings = config.stash.get(SETTINGS, None)
-    if settings is None or is_worker(config) or config.option.collectonly or settings.isolation == "none":
+    if settings is None or config.option.collectonly or settings.isolation == "none":
+        return
+    if is_worker(config) and not settings.elsewhere:
         return
     config.stash[SERVER] = ServerProcess.start(settings)
 
@@ -156,14 +164,16 @@ def start(session: pytest.Session) -> None:
 def finish(session: pytest.Session) -> int | None:
     """End the device processes, write the report; the exit status if the report says more than pytest's own."""
     config = session.config
-    if is_worker(config) or config.option.collectonly:
-        return None
     settings = config.stash.get(SETTINGS, None)
-    if settings is None:
+    if settings is None or config.option.collectonly:
         return None
     server = config.stash.get(SERVER, None)
     if server is not None:
         server.stop()
+    if is_worker(config):
+        if settings.elsewhere:
+            config.workeroutput[INPUT] = pack(settings)
+        return None
     report = gather(settings, exit_status=int(session.exitstatus))
     config.stash[REPORT] = report
     report.write(Path(settings.report))
@@ -173,10 +183,16 @@ def finish(session: pytest.Session) -> int | None:
 REPORT = pytest.StashKey[Report]()
 
 
-def worker_input(config: pytest.Config) -> dict[str, Any]:
+def worker_input(config: pytest.Config, on_this_host: bool) -> dict[str, Any]:
     """What a worker needs to know."""
     settings = config.stash.get(SETTINGS, None)
-    return {INPUT: settings.dumps()} if settings else {}
+    return {INPUT: replace(settings, elsewhere=not on_this_host).dumps()} if settings else {}
+
+
+def take_back(config: pytest.Config, output: Mapping[str, Any], worker: str) -> None:
+    """Take over what a worker on another host wrote down."""
+    if INPUT in output:
+        unpack(output[INPUT], config.stash[SETTINGS], worker)
 
 
 def header(config: pytest.Config) -> list[str]:

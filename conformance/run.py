@@ -51,9 +51,8 @@ class Run:
             self._tally = Tally(self.settings.work, self._name)
         return self._tally
 
-    def support(self, backend: str, shard: int) -> Support:
-        """What the backend declares on the shard's device, noted for the report."""
-        bench = self.bench(shard)
+    def support(self, backend: str, bench: Bench) -> Support:
+        """What the backend declares on the bench's device, noted for the report."""
         support = bench.runner.support(backend)
         self._began = self._began or time.time()
         self._ledger["supports"][backend] = support.to_json()

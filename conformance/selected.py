@@ -193,7 +193,7 @@ class SelectorClaim(Claim):
         for name in BACKENDS:
             noted = name in self.run.settings.backends  # others are no subject of the run's report
             try:
-                self.supports[name] = self.run.support(name, self.shard) if noted else self.bench.runner.support(name)
+                self.supports[name] = self.run.support(name, self.bench) if noted else self.bench.runner.support(name)
             except BackendUnavailable as error:
                 self.supports[name] = Support(unavailable=str(error))
 

@@ -38,7 +38,8 @@ class RunSettings:
     isolation: str  # "process" or "none"
     address: str  # of the server of device processes; "" with isolation none
     floor_seconds: float  # the shortest deadline of a case
-    database: str
+    database: str  # folder of Hypothesis's database, or "" for none
+    elsewhere: bool = False  # a worker on another host than the run's
     selector: str = "built-in"  # the selection rule under test, as named by the user
 
     @property

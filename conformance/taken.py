@@ -182,7 +182,7 @@ def sampled(scope: Scope, count: int, seed: int) -> list[Case]:
 
 def takes_its_path(claim: Claim) -> None:
     """SELECT-PATH-TAKEN of a backend: each sampled copy goes the way that the backend says."""
-    support = claim.run.support(claim.backend, claim.shard)
+    support = claim.run.support(claim.backend, claim.bench)
     if support.unavailable:
         pytest.skip(f"{claim.backend} can't run here: {support.unavailable}")
     cases = _sample(claim, Scope.of(claim.bench.runner.device, support))
