@@ -172,7 +172,8 @@ def finish(session: pytest.Session) -> int | None:
         server.stop()
     if is_worker(config):
         if settings.elsewhere:
-            config.workeroutput[INPUT] = pack(settings)
+            worker: Any = config  # pytest-xdist gives a worker's config this attribute
+            worker.workeroutput[INPUT] = pack(settings)
         return None
     report = gather(settings, exit_status=int(session.exitstatus))
     config.stash[REPORT] = report
