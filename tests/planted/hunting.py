@@ -90,10 +90,10 @@ def hunt(
 
 
 @contextmanager
-def device_server(folder: Path, memory_bytes: int = MEMORY_BYTES) -> Iterator[str]:
-    """A server of one CPU device process; gives its address."""
+def device_server(folder: Path, memory_bytes: int = MEMORY_BYTES, platform: str = "cpu") -> Iterator[str]:
+    """A server of one device process; gives its address."""
     address = sockets.new_address()
-    server = ServerProcess.launch(Settings("cpu", address, (0,), str(folder), memory_bytes))
+    server = ServerProcess.launch(Settings(platform, address, (0,), str(folder), memory_bytes))
     try:
         yield address
     finally:

@@ -1,0 +1,100 @@
+"""Faults that only a GPU shows: each is otherwise the batch DMA of this project, which copies right.
+
+Imported in device processes on CUDA only.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import torch
+import triton
+import triton.language as tl
+
+from backends.batch_dma import BatchDma
+from backends.pointers import is_device
+from backends.triton_copy import TritonCopy
+
+UNMAPPED = (1 << 40) + 4096  # an address that no allocation has
+
+_right = BatchDma()
+_kernel = TritonCopy()
+
+
+@triton.jit
+def _touch(address, words: tl.constexpr):
+    """Read `words` 8-byte words at `address` and write them back."""
+    pointer = address.to(tl.pointer_type(tl.int64))
+    at = tl.arange(0, words)
+    tl.store(pointer + at, tl.load(pointer + at))
+
+
+@triton.jit
+def _read(address, sink, words: tl.constexpr):
+    """Read `words` 8-byte words at `address`; their sum goes to `sink`, so that the reads stay."""
+    pointer = address.to(tl.pointer_type(tl.int64))
+    tl.store(sink, tl.sum(tl.load(pointer + tl.arange(0, words))))
+
+
+@triton.jit
+def _spin(flag):
+    """Never ends: waits for a flag that nobody sets."""
+    seen = tl.load(flag, volatile=True)
+    while seen == 0:
+        seen = tl.load(flag, volatile=True)
+
+
+def undeclared_kernel(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
+    """A kernel that dereferences whatever it is given, pageable memory included, and declares no limit."""
+    _kernel.copy(src_ptrs, dst_ptrs, sizes, is_src_access_order_any)
+
+
+def illegal_access(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
+    """A batch with a descriptor of 5 bytes makes a kernel read an address that nobody has mapped."""
+    _right.copy(src_ptrs, dst_ptrs, sizes, is_src_access_order_any)
+    if (sizes == 5).any():
+        _touch[(1,)](UNMAPPED, 1)
+
+
+def illegal_access_later(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
+    """The same, by a kernel that a thread launches some time after the case was judged."""
+    _right.copy(src_ptrs, dst_ptrs, sizes, is_src_access_order_any)
+    if (sizes == 5).any():
+
+        def late() -> None:
+            time.sleep(0.05)
+            with torch.cuda.stream(torch.cuda.Stream()):
+                _touch[(1,)](UNMAPPED, 1)
+
+        threading.Thread(target=late, daemon=True).start()
+
+
+def endless_kernel(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
+    """A batch with a descriptor of 5 bytes leaves a kernel on the stream that never ends."""
+    _right.copy(src_ptrs, dst_ptrs, sizes, is_src_access_order_any)
+    if (sizes == 5).any():
+        _spin[(1,)](torch.zeros(1, dtype=torch.int32, device="cuda"))
+
+
+def wild_destination(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
+    """A batch with a descriptor of 5 bytes sends it to the address 0x1000: the driver dies of it."""
+    _right.copy(src_ptrs, torch.where(sizes == 5, torch.full_like(dst_ptrs, 0x1000), dst_ptrs), sizes)
+
+
+def over_read(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
+    """Reads 8 bytes beyond each source on the device. No byte in memory tells; a fence does."""
+    _right.copy(src_ptrs, dst_ptrs, sizes, is_src_access_order_any)
+    sink = torch.empty(1, dtype=torch.int64, device="cuda")
+    for source, size in zip(src_ptrs.tolist(), sizes.tolist(), strict=True):
+        end = source + size
+        if size and end % 8 == 0 and is_device(source):
+            _read[(1,)](end, sink, 1)
+
+
+def other_stream(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
+    """Copies on a stream of its own: a source that is written late on the caller's stream is read too early."""
+    if not hasattr(other_stream, "stream"):
+        other_stream.stream = torch.cuda.Stream()
+    with torch.cuda.stream(other_stream.stream):
+        _right.copy(src_ptrs, dst_ptrs, sizes, is_src_access_order_any)
