@@ -19,14 +19,15 @@ TITLES = {
     "REFUSE": "what a backend declares unsupported",
     "SURVIVE": "the process and the device live on",
     "SELECT": "the rule that chooses a backend",
+    "COVER": "the run itself has looked",
 }
 
 HEAD = """\
 # What must hold
 
 Made from `conformance/requirements.py` and `conformance/selection/requirements.py` by `make spec`; change those, not
-this page. An id is never reused and never changes its meaning; the docstring of each test in `conformance/` names the
-ids that it checks.
+this page. An id is never reused and never changes its meaning. The docstring of each test in `conformance/` names the
+ids that it checks; those of the run itself are checked by the report, when the run has ended.
 
 ## What is judged
 
@@ -113,8 +114,7 @@ def render() -> str:
 
 def _sections(found: Iterable[Requirement]) -> Iterable[str]:
     order = list(TITLES)
-    grouped = groupby(sorted(found, key=lambda one: order.index(_group(one))), _group)
-    for group, members in grouped:
+    for group, members in groupby(sorted(found, key=lambda one: order.index(_group(one))), _group):
         yield f"## {group}: {TITLES[group]}\n"
         yield "| id | must hold | why |\n| --- | --- | --- |"
         yield "".join(f"| `{one.id}` | {one.statement}{_advisory(one)} | {one.why} |\n" for one in members)
