@@ -140,7 +140,7 @@ def test_requirement_ids_are_unique() -> None:
 
 
 def test_every_requirement_is_named_by_a_test() -> None:
-    """By the docstring of a test in conformance/ (its id, or all of a group, as in SURVIVE-*), or judged by the report."""
+    """By the docstring of a test in conformance/ (its id or SURVIVE-* for a group), or the report checks it."""
     named: set[str] = set()
     for path in (ROOT / "conformance").glob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -132,7 +132,7 @@ def limits(support: Support, device: Device) -> list[str]:
         found.append(f"at most {support.max_bytes} bytes a descriptor")
     for allowed, text in (
         (support.zero_sizes, "no descriptors of size zero"),
-        (not support.uniform_dense, "one size a batch, rows without padding"),
+        (not support.uniform_dense, "one size a batch, at multiples of that size"),
         (support.late_source, "no source that is still being written on the stream"),
         (support.reuse_descriptors, "descriptors stay untouched until the copy has ended"),
     ):

@@ -1,0 +1,102 @@
+"""`kvconform list`: what is here, what is not and why, for a person and for a program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from backends.contract import Device, Direction, Memory, Support
+from conformance.commands.list_ import limits
+
+Run = Callable[..., Any]
+
+DEVICE = Device(
+    platform="cuda",
+    index=0,
+    name="some",
+    driver="1",
+    runtime="1",
+    torch="2",
+    triton=None,
+    memory=("device", "pinned", "shared"),
+    streams=("side", "default"),
+    pageable_access=False,
+    registered_address_is_host_address=True,
+    batch_api=None,
+)
+
+
+def test_text_names_platforms_devices_and_backends(kvconform: Run) -> None:
+    ended = kvconform("list", "--platform", "cpu", "--isolation", "none")
+    assert ended.status == 0
+    for line in (
+        "platforms",
+        "devices of cpu",
+        "backends on device 0",
+        "  torch_copy",
+        "  batch_dma",
+        "     no limits",
+    ):
+        assert line in ended.out
+    assert "  cpu      1 device  (listed below)" in ended.out
+
+
+def test_json_holds_the_same(kvconform: Run) -> None:
+    ended = kvconform("list", "--platform", "cpu", "--isolation", "none", "--json", "--backend", "torch_copy")
+    data = json.loads(ended.out)
+    assert data["platform"] == "cpu"
+    assert {state["name"] for state in data["platforms"]} >= {"cuda", "rocm", "xpu", "cpu"}
+    assert Device.from_json(data["devices"][0]).platform == "cpu"
+    (backend,) = data["backends"]
+    assert Support.from_json(backend["support"]) == Support()
+
+
+def test_a_backend_that_cannot_be_loaded_says_why(kvconform: Run) -> None:
+    ended = kvconform("list", "--platform", "cpu", "--isolation", "none", "--backend", "no.module:there")
+    assert ended.status == 0
+    assert "not here: backend no.module:there: " in ended.out
+    assert "No module named 'no'" in ended.out
+
+
+def test_devices_of_several_are_all_listed(kvconform: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVCONFORM_CPU_DEVICES", "2")
+    ended = kvconform("list", "--platform", "cpu", "--isolation", "none", "--backend", "torch_copy")
+    assert "2 devices" in ended.out
+    assert ended.out.count("driver") == 2
+
+
+def test_through_device_processes(kvconform: Run) -> None:
+    assert "devices of cpu" in kvconform("list", "--platform", "cpu", "--backend", "torch_copy").out
+
+
+def test_no_limits() -> None:
+    assert limits(Support(), DEVICE) == []
+
+
+@pytest.mark.parametrize(
+    ("support", "text"),
+    [
+        (Support(directions=frozenset({Direction.LOAD})), "no copies store, device-to-device, host-to-host"),
+        (Support(memory=frozenset({Memory.DEVICE, Memory.PINNED})), "no memory that is shared"),
+        (Support(streams=frozenset()), "no stream side, default"),
+        (Support(size_multiple=8), "sizes that are multiples of 8 only"),
+        (Support(address_multiple=16), "addresses that are multiples of 16 only"),
+        (Support(max_descriptors=9), "at most 9 descriptors"),
+        (Support(max_bytes=9), "at most 9 bytes a descriptor"),
+        (Support(zero_sizes=False), "no descriptors of size zero"),
+        (Support(uniform_dense=True), "one size a batch, at multiples of that size"),
+        (Support(late_source=False), "no source that is still being written on the stream"),
+        (Support(reuse_descriptors=False), "descriptors stay untouched until the copy has ended"),
+    ],
+)
+def test_each_limit_is_named(support: Support, text: str) -> None:
+    assert limits(support, DEVICE) == [text]
+
+
+def test_memory_that_the_device_lacks_is_no_limit() -> None:
+    support = Support(memory=frozenset(Memory) - {Memory.HUGE})
+    assert limits(support, replace(DEVICE, memory=("device", "pinned"))) == []
