@@ -10,9 +10,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from conformance.commands import Command, CommandError, list_, probe, replay, report, spec
+from conformance.commands import Command, CommandError, audit, list_, probe, replay, report, spec
 
-COMMANDS: tuple[Command, ...] = (list_, replay, report, spec, probe)
+COMMANDS: tuple[Command, ...] = (list_, replay, report, spec, probe, audit)
 BAD_INPUT = 2
 INTERRUPTED = 130
 
