@@ -108,15 +108,16 @@ class SelectorClaim(Claim):
             pytest.fail(f"no backend leaves anything to choose for: {error}", pytrace=False)
         listed = [named for named in each_route(scope) if self._concerned(named[1])][self.shard :: self.kind.shards]
         planned = self._planned(declared)
-        self.run.tally.count(Key(self.backend, req.CHOSEN), "planned", planned + len(listed))
+        key, database = Key(self.backend, req.CHOSEN), self.run.settings.database
+        self.run.tally.count(key, "planned", planned + len(listed))
         failure = search(
             drawn,
-            Plan(planned, self._seed(), Path(self.run.settings.database)),
+            Plan(planned, self._seed(), Path(database) if database else None),
             self.verdict,
             examples=listed,
             allowed=lambda case: self._concerned(case) and declared.why_not(ask(case)) is None,
             worth_shrinking=lambda verdict: not failures.similar(self._folder, verdict.backend, verdict),
-            on_drawn=self._count_drawn,
+            on_drawn=lambda case: self.run.tally.count(key, "drawn"),
             on_verdict=self.count,
         )
         if failure is not None:

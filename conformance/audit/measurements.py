@@ -113,11 +113,16 @@ def begin(folder: Path, setting: Setting) -> Measurements:
 
 
 def resume(folder: Path, setting: Setting) -> Measurements:
-    """The measurements so far. Raises MeasurementsError if they are of something else."""
+    """The measurements so far, without a last line that was cut off. Raises MeasurementsError if they are of something
+    else, OSError if the file can't be written."""
     found = load(folder)
     difference = found.setting.differs(setting)
     if difference:
         raise MeasurementsError(f"{folder / FILE} is of another audit ({difference}); give another --output")
+    path = folder / FILE
+    whole = path.read_bytes().rpartition(b"\n")
+    if whole[2]:
+        path.write_bytes(whole[0] + whole[1])
     return found
 
 
