@@ -15,21 +15,21 @@ from hypothesis import reject
 from hypothesis import strategies as st
 
 from backends.contract import Direction, Memory, Support
-from strategies.ask import ask
+from strategies.ask import ask, return_of
 from strategies.case import Case, Fence, Malformed, Pool, Submission, Tensor
 from strategies.choices import between, pick
 from strategies.layouts import Layout, fragments, whole
 from strategies.mappings import MOST_FEW, MOST_SEED, chunked, counts, many_counts, mappings
 from strategies.page_sizes import page_bytes, real
 from strategies.pools import Rows, far_pools, origins, round_up, rows
-from strategies.scope import Scope, ScopeError, back
+from strategies.scope import Scope, ScopeError
 from strategies.submissions import submissions
 
 SMALL_IMAGE, SMALL_MOVE = 1 << 20, 256 << 10  # bytes of one side's arena, and of all copied pages, in the common case
 MANY_MOVE = 1 << 20
 BIG_PAGE = 64 << 10  # a big case has pages larger than this
 SCALES = (*["small"] * 28, *["far"] * 3, "big")
-ONE_IN_MANY, ONE_IN_FRAGMENTS, ONE_IN_GROUPS = 32, 5, 6
+ONE_IN_MANY, ONE_IN_FRAGMENTS, ONE_IN_GROUPS = 128, 5, 6
 Ids = tuple[int, ...]
 
 
@@ -302,12 +302,8 @@ def _checked(scope: Scope, case: Case) -> Case:
     asked = ask(case)
     if scope.why_not(asked):
         reject()
-    if case.round_trip:
-        returning = replace(
-            asked, direction=back(asked.direction), source=asked.destination, destination=asked.source
-        )
-        if scope.why_not(returning):
-            reject()
+    if case.round_trip and scope.why_not(return_of(asked)):
+        reject()
     return case
 
 

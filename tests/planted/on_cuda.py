@@ -1,4 +1,5 @@
-"""Faults that only a GPU shows: each is otherwise the batch DMA of this project, which copies right.
+"""Faults that only a GPU shows: each is otherwise the batch DMA of this project, which copies right, and declares the
+limits that it has.
 
 Imported in device processes on CUDA only.
 """
@@ -20,14 +21,6 @@ UNMAPPED = (1 << 40) + 4096  # an address that no allocation has
 
 _right = BatchDma()
 _kernel = TritonCopy()
-
-
-@triton.jit
-def _touch(address, words: tl.constexpr):
-    """Read `words` 8-byte words at `address` and write them back."""
-    pointer = address.to(tl.pointer_type(tl.int64))
-    at = tl.arange(0, words)
-    tl.store(pointer + at, tl.load(pointer + at))
 
 
 @triton.jit
@@ -54,7 +47,7 @@ def illegal_access(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
     """A batch with a descriptor of 5 bytes makes a kernel read an address that nobody has mapped."""
     _right.copy(src_ptrs, dst_ptrs, sizes, is_src_access_order_any)
     if (sizes == 5).any():
-        _touch[(1,)](UNMAPPED, 1)
+        _read[(1,)](UNMAPPED, torch.empty(1, dtype=torch.int64, device="cuda"), 1)
 
 
 def illegal_access_later(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
@@ -65,7 +58,7 @@ def illegal_access_later(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=Fals
         def late() -> None:
             time.sleep(0.05)
             with torch.cuda.stream(torch.cuda.Stream()):
-                _touch[(1,)](UNMAPPED, 1)
+                _read[(1,)](UNMAPPED, torch.empty(1, dtype=torch.int64, device="cuda"), 1)
 
         threading.Thread(target=late, daemon=True).start()
 
@@ -98,3 +91,7 @@ def other_stream(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
         other_stream.stream = torch.cuda.Stream()
     with torch.cuda.stream(other_stream.stream):
         _right.copy(src_ptrs, dst_ptrs, sizes, is_src_access_order_any)
+
+
+for _planted in (illegal_access, illegal_access_later, endless_kernel, wild_destination, over_read, other_stream):
+    _planted.kvconform_support = _right.support
