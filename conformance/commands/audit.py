@@ -43,6 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", metavar="KIND", help="kind of host memory (default: pinned, or what there is)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="folder (default: a new one below reports/)")
     parser.add_argument("--resume", action="store_true", help="go on with the measurements in --output")
+    parser.add_argument(
+        "--show", type=Path, metavar="DIR", help="measure nothing: judge and draw what DIR holds, on any machine"
+    )
     parser.add_argument("--against", type=Path, metavar="DIR", help="compare with an earlier audit's folder")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the places of pages (default: 0)")
     add_machine_arguments(parser)
@@ -57,11 +60,12 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("--resume needs the --output of the audit to go on with")
     try:
         selector = selector_named(args.selector)
-        earlier = load(args.against) if args.against else None
     except SelectorError as error:
         raise CommandError(f"--selector: {error}") from error
-    except MeasurementsError as error:
-        raise CommandError(f"--against: {error}") from error
+    earlier = _loaded(args.against, "--against") if args.against else None
+    if args.show:
+        show(_loaded(args.show, "--show"), args.show, selector, earlier)
+        return 0
     with machine(args.platform, args.isolation) as here:
         if args.device not in here.devices:
             raise CommandError(f"--device {args.device}: {here.platform} has {', '.join(map(str, here.devices))}")
@@ -72,12 +76,22 @@ def run(args: argparse.Namespace) -> int:
         found = _opened(args, runner, folder)
         points = grid(here.platform)
         seconds = args.minutes * 60
+        begun = time.monotonic()
         with shown(seconds) as on_visit:
             finished = Survey(runner, points, found, folder, seconds, on_visit).run()
+        visits = sum(map(len, found.visits.values()))
+        print(f"{visits} visits to {len(points)} points, {(time.monotonic() - begun) / 60:.1f} minutes this time\n")
     show(found, folder, selector, earlier)
     if not finished:
         print(f"the time was out before every number came again; go on with --resume --output {folder}")
     return 0
+
+
+def _loaded(folder: Path, option: str) -> Measurements:
+    try:
+        return load(folder)
+    except MeasurementsError as error:
+        raise CommandError(f"{option}: {error}") from error
 
 
 def new_folder(platform: str) -> Path:

@@ -80,9 +80,11 @@ class _Trial:
         self._address = regions[1].address
         device.write(host, regions[0].address, self._content)
         device.write(Memory.DEVICE, self._address, np.zeros(nbytes, np.uint8))
-        yield self
-        for region in regions:
-            device.unmap(region)
+        try:
+            yield self
+        finally:
+            for region in regions:
+                device.unmap(region)
 
     def bytes_right(self) -> tuple[str, str]:
         """Whether every block is there now, and nothing else."""

@@ -192,7 +192,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     before = len((folder / FILE).read_text().splitlines())
     again = [*COMMAND, "--output", str(folder), "--resume", "--against", str(folder)]
     assert cli.main(again) == 0
-    assert "against the earlier audit:" in capsys.readouterr().out
+    assert cli.main(["audit", "--show", str(folder), "--against", str(folder)]) == 0
+    assert "the same winners at every point" in capsys.readouterr().out
     assert len((folder / FILE).read_text().splitlines()) >= before
 
 
@@ -204,6 +205,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ["--minutes", "61"],
         ["--resume"],
         ["--against", "/no/such/folder"],
+        ["--show", "/no/such/folder"],
         ["--selector", "nobody"],
         ["--backend", "nobody"],
         ["--memory", "pinned"],

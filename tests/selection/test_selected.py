@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +13,16 @@ import pytest
 from backends.contract import Direction, Memory, Stream, Support
 from conformance import requirements as req
 from conformance import tally
-from conformance.budgets import CHOSEN, FACTS, TAKEN, ClaimKind
+from conformance.budgets import CHOSEN, CHOSEN_TAKEN, FACTS, TAKEN, ClaimKind
 from conformance.claim import Claim
+from conformance.device.task import Result, Task
+from conformance.probe.attempt import attempt
 from conformance.run import Run
 from conformance.selected import SelectorClaim, about_choice, facts_of, host_memory, plain_case, union
 from conformance.selection.simulated import CPU, CUDA
 from conformance.settings import RunSettings, decide, make_folders
 from conformance.taken import Path as Way
-from conformance.taken import Seen, claimed, contradiction, sampled, seen_in, takes_its_path
+from conformance.taken import Seen, claimed, contradiction, sampled, seen_in, takes_its_path, takes_the_chosen_path
 from conformance.tally import Key
 from conformance.verdict import Finding, Kind, Verdict
 from strategies.scope import Scope
@@ -278,3 +280,89 @@ def test_samples_are_loads_and_stores_for_both_engines() -> None:
         (direction, page) for direction in (Direction.LOAD, Direction.STORE) for page in (512, 32768)
     }
     assert cases == sampled(scope, 6, 1) != sampled(scope, 6, 2)
+
+
+@pytest.mark.parametrize("name", ["BatchThatIsAKernel", "BatchThatLoops", "KernelThatCopies", "CopiesThatAreAKernel"])
+def test_liars_copy_right(opened: Opened, name: str) -> None:
+    """So that nothing but the path gives them away. Whether it does takes a GPU."""
+    claim = opened("built-in", CHOSEN)
+    case = plain_case(Direction.LOAD, Memory.PAGEABLE, Memory.DEVICE, 512, 4)
+    verdict = attempt(claim.bench.runner, f"tests.selection.planted_liars:{name}", case)
+    assert verdict.kind is Kind.PASSED
+
+
+class FakeProfile:
+    """Shows a kernel, whatever ran."""
+
+    def __init__(self, activities: object) -> None:
+        self.activities = activities
+
+    def __enter__(self) -> FakeProfile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def events(self) -> list[object]:
+        return [SimpleNamespace(name="_copy_tiles", device_type=SimpleNamespace(name="CUDA"))]
+
+
+def test_copies_are_observed_in_the_device_process(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second of two executions, from the call to the end of the device's work; what it says and shows."""
+    monkeypatch.setattr("torch.profiler.profile", FakeProfile)
+    case = plain_case(Direction.LOAD, Memory.PAGEABLE, Memory.DEVICE, 512, 64)
+    runner = opened("built-in", CHOSEN).bench.runner
+    names = ("BatchThatIsAKernel", "Honest")
+    pairs = [(f"tests.selection.planted_liars:{name}", case.to_json()) for name in names]
+    result = runner.perform(Task("conformance.taken:observe", {"pairs": pairs}))
+    liar, honest = map(Seen.from_json, result.value)
+    assert liar.kernels == honest.kernels == ("_copy_tiles",)
+    assert "which is a batch call, but the device shows kernels _copy_tiles" in str(contradiction(liar, 64))
+    assert contradiction(honest, 64) is None
+
+
+def observed(monkeypatch: pytest.MonkeyPatch, *seen: Seen, trouble: str = "") -> None:
+    """Let the profiler have seen this: first of torch's copy, then over and over."""
+
+    def perform(self: object, task: Task) -> Result:
+        pairs = task.arguments["pairs"]
+        return Result(None if trouble else [asdict(seen[min(i, len(seen) - 1)]) for i in range(len(pairs))], trouble)
+
+    monkeypatch.setattr("conformance.device.direct.DirectRunner.perform_clean", perform)
+    monkeypatch.setattr("conformance.taken.why_not_observable", lambda platform: None)
+
+
+def test_an_honest_backend_holds(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each copy counted."""
+    observed(monkeypatch, LOOP, BATCH)
+    claim = opened("built-in", TAKEN)
+    takes_its_path(Claim(claim.run, TAKEN, "batch_dma", 0))
+    count = tally.read(claim.run.settings.work)[Key("batch_dma", req.TAKEN)]
+    assert count.planned == count.drawn == count.passed == 6
+
+
+def test_a_liar_fails(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it says and what was seen."""
+    observed(monkeypatch, LOOP, replace(KERNEL, said="cuMemcpyBatchAsync/8"))
+    claim = opened("built-in", TAKEN)
+    with pytest.raises(pytest.fail.Exception, match="batch_dma breaks SELECT-PATH-TAKEN"):
+        takes_its_path(Claim(claim.run, TAKEN, "batch_dma", 0))
+    assert tally.read(claim.run.settings.work)[Key("batch_dma", req.TAKEN)].failed == 6
+
+
+def test_the_rules_choice_is_compared_too(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU the rule chooses batch_dma, which is no kernel."""
+    observed(monkeypatch, LOOP, KERNEL)
+    with pytest.raises(pytest.fail.Exception, match="the rule chose batch_dma, which is a batch call"):
+        takes_the_chosen_path(opened("built-in", CHOSEN_TAKEN))
+
+
+def test_a_profiler_that_shows_nothing_is_no_evidence(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even torch's own copy; and a profile that fails is a failure."""
+    claim = opened("built-in", TAKEN)
+    observed(monkeypatch, Seen(said="copy_ of views"))
+    with pytest.raises(pytest.skip.Exception, match="does not show a copy that torch makes"):
+        takes_its_path(Claim(claim.run, TAKEN, "batch_dma", 0))
+    observed(monkeypatch, trouble="RuntimeError: no CUPTI")
+    with pytest.raises(pytest.fail.Exception, match="no CUPTI"):
+        takes_its_path(Claim(claim.run, TAKEN, "batch_dma", 0))
