@@ -113,9 +113,9 @@ REQUIREMENTS = (
     ),
     Requirement(
         TAKEN,
-        "The path that a backend says it took, and that the rule chose, is the one that the device's profiler shows.",
+        "The path that a backend says it took, and that the rule chose, is the one that the device's profiler shows; "
+        "where no profiler shows any, nothing is planned.",
         "Who measures or debugs a path that was never taken draws the wrong conclusion, and nobody sees it.",
-        mandatory=False,
     ),
     Requirement(
         CELLS_COVERED,

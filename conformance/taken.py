@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -206,8 +206,14 @@ def takes_the_chosen_path(claim: SelectorClaim) -> None:
 def _sample(claim: Claim, scope: Scope) -> list[Case]:
     reason = why_not_observable(claim.run.settings.platform)
     if reason:
-        pytest.skip(reason)
+        _plan_none(claim, reason)
     return sampled(scope, claim.kind.least, claim.run.settings.seed)
+
+
+def _plan_none(claim: Claim, reason: str) -> NoReturn:
+    """Book that nothing is planned, and why in the test's outcome."""
+    claim.run.tally.count(Key(claim.backend, req.TAKEN), "planned", 0)
+    pytest.skip(reason)
 
 
 def _control(claim: Claim) -> Case:
@@ -226,7 +232,7 @@ def _compare(claim: Claim, copies: Sequence[tuple[str, Case, str | None]]) -> No
     result = claim.bench.runner.perform_clean(task)
     control, *found = map(Seen.from_json, result.value or [asdict(Seen(trouble=result.trouble))])
     if not (control.copies or control.trouble):
-        pytest.skip("not observable here: the profiler does not show a copy that torch makes")
+        _plan_none(claim, "not observable here: the profiler does not show a copy that torch makes")
     for column in ("planned", "drawn"):
         claim.run.tally.count(key, column, len(copies))
     if result.trouble:

@@ -265,10 +265,11 @@ def test_memset_is_no_kernel_and_a_plain_data_form() -> None:
 
 
 def test_on_a_cpu_it_says_that_nothing_can_be_observed(opened: Opened) -> None:
-    """And counts nothing."""
+    """And plans nothing, which is booked."""
     claim = opened("built-in", TAKEN)
     with pytest.raises(pytest.skip.Exception, match="not observable here: on cpu"):
         takes_its_path(Claim(claim.run, claim.kind, "batch_dma", 0))
+    assert tally.read(claim.run.settings.work)[Key("batch_dma", req.TAKEN)] == tally.Count()
 
 
 def test_samples_are_loads_and_stores_for_both_engines() -> None:
