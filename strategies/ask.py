@@ -7,6 +7,7 @@ it points is the runner's choice and no part of `address_multiple`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from backends.contract import Ask
 from strategies.case import Case, Pool, Run, Tensor
 from strategies.footprint import PAGE, destination_footprint, source_footprint
+from strategies.scope import back
 
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -48,6 +50,11 @@ def ask(case: Case) -> Ask:
         dense=is_dense(case),
         late_source=case.submission.late_source,
     )
+
+
+def return_of(asked: Ask) -> Ask:
+    """What the way back of a round trip asks, where `asked` is what the way there does."""
+    return replace(asked, direction=back(asked.direction), source=asked.destination, destination=asked.source)
 
 
 def is_dense(case: Case) -> bool:
