@@ -10,9 +10,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from conformance.commands import Command, CommandError, audit, list_, probe, replay, report, spec
+from conformance.commands import Command, CommandError, audit, corpus, list_, probe, replay, report, spec
 
-COMMANDS: tuple[Command, ...] = (list_, replay, report, spec, probe, audit)
+COMMANDS: tuple[Command, ...] = (list_, replay, report, spec, probe, corpus, audit)
 BAD_INPUT = 2
 INTERRUPTED = 130
 
