@@ -48,6 +48,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     plugin.make_claims(metafunc)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    plugin.arrange(config, items)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     status = plugin.finish(session)

@@ -57,5 +57,24 @@ CHOSEN = ClaimKind("chosen", (req.CHOSEN,), 0.05, 20, 2, SELECTOR)
 FACTS = ClaimKind("drawn-facts", MANDATORY_OF_RULES, 0.1, 60, 2, SELECTOR)
 TAKEN = ClaimKind("path-taken", (req.TAKEN,), 0.0, 6, 1)
 CHOSEN_TAKEN = ClaimKind("chosen-path-taken", (req.TAKEN,), 0.0, 6, 1, SELECTOR)
+# Listed cases only, of every kind: each decides what `verdict.bundle` names for it.
+GIVEN = ClaimKind("given-cases", (), 0.0, 0, 4)
+PUBLIC = ClaimKind("public-bugs", (), 0.0, 0, 2)
+FROZEN = ClaimKind("frozen-corpus", (), 0.0, 0, 8)
+FROZEN_PART = {Budget.SMOKE: 64, Budget.GATE: 8, Budget.CERTIFY: 1}  # one case in so many
 
-KINDS = (COPY, ROUND_TRIP, UNDEFINED, MALFORMED, REFUSED, AGREE, CHOSEN, FACTS, TAKEN, CHOSEN_TAKEN)
+KINDS = (
+    COPY,
+    ROUND_TRIP,
+    UNDEFINED,
+    MALFORMED,
+    REFUSED,
+    AGREE,
+    CHOSEN,
+    FACTS,
+    TAKEN,
+    CHOSEN_TAKEN,
+    GIVEN,
+    PUBLIC,
+    FROZEN,
+)

@@ -5,6 +5,7 @@ The tests in this folder are one line each on top of this.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,18 +24,19 @@ from conformance.run import Run
 from conformance.search import Failure, Plan, search, shard_seed
 from conformance.tally import Key
 from conformance.trial import Bench
-from conformance.verdict import BROKEN, Finding, Kind, Verdict
-from strategies.ask import ask
+from conformance.verdict import BROKEN, Finding, Kind, Verdict, bundle
+from strategies.ask import ask, return_of
 from strategies.case import Case
+from strategies.corpus import Named, why_left_out
 from strategies.scope import Scope, ScopeError
 
 Strategy = Callable[[Scope], st.SearchStrategy[Case]]
-Examples = Callable[[Scope], Sequence[tuple[str, Case]]]
+Examples = Callable[[Scope], Sequence[Named]]
 SMOKE_LISTED = 8  # a smoke run takes one in so many listed examples
 ALONE_RUNS = 2  # in fresh processes, to say whether a failure stands by itself
 
 
-def no_examples(scope: Scope) -> Sequence[tuple[str, Case]]:
+def no_examples(scope: Scope) -> Sequence[Named]:
     return ()
 
 
@@ -56,9 +58,7 @@ class Claim:
         """Fail the test with the smallest case that breaks the claim, if the planned cases find one.
 
         A built-in backend that can't run here skips with its reason; one that the user named fails."""
-        support = self.run.support(self.backend, self.bench)
-        if support.unavailable:
-            self._unavailable(support.unavailable)
+        support = self._support()
         try:
             scope = Scope.of(self.bench.runner.device, support)
             drawn = strategy(scope)
@@ -67,18 +67,25 @@ class Claim:
         listed = self._listed(examples(scope))
         planned = 0 if drawn.is_empty else self._planned(support)
         self._plan(planned + len(listed))
-        failure = search(
-            drawn,
-            Plan(planned, self._seed(), self._database),
-            lambda case: self.verdict(case),
-            examples=listed,
-            allowed=lambda case: support.why_not(ask(case)) is None or self.kind.name == "refused",
-            worth_shrinking=lambda verdict: not failures.similar(self._folder, self.backend, verdict),
-            on_drawn=self._count_drawn,
-            on_verdict=self.count,
-        )
+        failure = self._search(support, drawn, planned, listed)
         if failure is not None:
             self.fail(failure)
+
+    def holds_for(self, cases: Sequence[Named], *, every: bool = False) -> None:
+        """Fail the test with the smallest form of the first of these cases that breaks a requirement it decides.
+
+        With `every`, the cases behind a failing one are run too. What the device can't build is left out and noted;
+        what the backend declares unsupported counts as refused."""
+        support = self._support()
+        scope = Scope.of(self.bench.runner.device, support)
+        mine = self._realisable(scope, cases)[self.shard :: self.kind.shards]
+        for _, case in mine:
+            self._book(case, "planned")
+        parts = [[one] for one in mine] if every else [mine]
+        found = [self._search(support, st.nothing(), 0, part) for part in parts]
+        texts = [self._text(failure) for failure in found if failure is not None]
+        if texts:
+            pytest.fail("\n\n".join(texts), pytrace=False)
 
     def agrees(self, strategy: Strategy) -> None:
         """Fail the test with the smallest case on which this backend and the reference leave different bytes."""
@@ -97,6 +104,44 @@ class Claim:
         """The verdict on one case."""
         return self.bench.verdict(self.backend, case)
 
+    def _support(self) -> Support:
+        """What the backend declares; skips or fails the test where it can't run here."""
+        support = self.run.support(self.backend, self.bench)
+        if support.unavailable:
+            self._unavailable(support.unavailable)
+        return support
+
+    def _search(
+        self, support: Support, drawn: st.SearchStrategy[Case], planned: int, listed: Sequence[Named]
+    ) -> Failure | None:
+        return search(
+            drawn,
+            Plan(planned, self._seed(), self._database),
+            lambda case: self._declined(support, case) or self.verdict(case),
+            examples=listed,
+            allowed=lambda case: support.why_not(ask(case)) is None or self.kind.name == "refused",
+            worth_shrinking=lambda verdict: not failures.similar(self._folder, self.backend, verdict),
+            on_drawn=lambda case: self._book(case, "drawn"),
+            on_verdict=self.count,
+        )
+
+    def _declined(self, support: Support, case: Case) -> Verdict | None:
+        """The verdict on a case, or on its way back, that is refused on the declaration alone.
+
+        Cases drawn within the backend's scope never are; listed ones may be."""
+        asked = ask(case)
+        reason = support.not_tried(asked) or (support.not_tried(return_of(asked)) if case.round_trip else None)
+        return None if reason is None else Verdict(Kind.REFUSED, self.backend, text=reason)
+
+    def _realisable(self, scope: Scope, cases: Sequence[Named]) -> list[Named]:
+        """The cases that the device can build; how many it can't goes into the report."""
+        reasons = [why_left_out(scope, case) for _, case in cases]
+        left = Counter(reason for reason in reasons if reason)
+        if left:
+            told = ", ".join(f"{reason} ({count})" for reason, count in sorted(left.items()))
+            self.run.note(f"{self.kind.name}: {sum(left.values())} of {len(cases)} cases left out, which need {told}")
+        return [one for one, reason in zip(cases, reasons, strict=True) if reason is None]
+
     def _reference(self) -> str | None:
         """The backend that the others are compared with, if it is another one."""
         usable = [name for name in self.run.settings.backends if not self.bench.runner.support(name).unavailable]
@@ -106,7 +151,7 @@ class Claim:
     def count(self, case: Case, verdict: Verdict) -> None:
         """Book a verdict: every requirement of the claim gets exactly one count."""
         failed = {finding.requirement for finding in verdict.findings}
-        for requirement in self.kind.requirements:
+        for requirement in self._decides(case):
             if requirement in failed:
                 column = "failed"
             elif requirement in verdict.checked:
@@ -116,20 +161,24 @@ class Claim:
             else:
                 column = "not_judged"
             self.run.tally.count(Key(self.backend, requirement), column)
-        for requirement in failed - set(self.kind.requirements):
+        for requirement in failed - set(self._decides(case)):
             self.run.tally.count(Key(self.backend, requirement), "drawn")
             self.run.tally.count(Key(self.backend, requirement), "failed")
         if verdict.kind in (Kind.PASSED, Kind.WRONG):
             self.run.covered(self.backend, case)
 
     def fail(self, failure: Failure) -> None:
-        """Save the case and fail the test: with its whole text, or briefly if another shard has shown the like."""
+        """Save the case and fail the test."""
+        pytest.fail(self._text(failure), pytrace=False)
+
+    def _text(self, failure: Failure) -> str:
+        """Save the case; its whole text, or a brief one if another shard has shown the like."""
         known = failures.similar(self._folder, self.backend, failure.verdict)
         device = self.bench.runner.device
         saved = failures.save(self._folder, self.backend, failure.case, failure.verdict, device.name, device.platform)
         if saved in known or not failure.shrunk:
-            pytest.fail(brief_text(self.backend, failure, saved, known), pytrace=False)
-        pytest.fail(failure_text(self.backend, failure, saved, self._alone(failure)), pytrace=False)
+            return brief_text(self.backend, failure, saved, known)
+        return failure_text(self.backend, failure, saved, self._alone(failure))
 
     @property
     def _database(self) -> Path | None:
@@ -144,11 +193,15 @@ class Claim:
         for requirement in self.kind.requirements:
             self.run.tally.count(Key(self.backend, requirement), "planned", cases)
 
-    def _count_drawn(self, case: Case) -> None:
-        for requirement in self.kind.requirements:
-            self.run.tally.count(Key(self.backend, requirement), "drawn")
+    def _decides(self, case: Case) -> tuple[str, ...]:
+        """What the case is to decide: the claim's requirements, or the case's own where the claim names none."""
+        return self.kind.requirements or bundle(case)
 
-    def _listed(self, examples: Sequence[tuple[str, Case]]) -> Sequence[tuple[str, Case]]:
+    def _book(self, case: Case, column: str) -> None:
+        for requirement in self._decides(case):
+            self.run.tally.count(Key(self.backend, requirement), column)
+
+    def _listed(self, examples: Sequence[Named]) -> Sequence[Named]:
         """This shard's part of the listed examples: all of them, or one in eight of a smoke run."""
         every = SMOKE_LISTED if self.run.settings.budget == Budget.SMOKE else 1
         return examples[::every][self.shard :: self.kind.shards]

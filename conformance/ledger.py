@@ -23,6 +23,7 @@ class Ledger:
     seconds: dict[str, float]  # backend -> seconds of workers spent on its claims
     cost: dict[str, float]  # phase -> seconds over all cases; "cases" counts them
     span: float  # seconds from the first device's answer to the last test's end
+    notes: tuple[str, ...] = ()  # sentences for the report
 
     @property
     def rate(self) -> float:
@@ -39,10 +40,12 @@ def read_ledger(work: Path) -> Ledger:
     seconds: dict[str, float] = {}
     cost: dict[str, float] = {}
     spans: list[list[float]] = []
+    notes: set[str] = set()
     for path in sorted(work.glob("*.worker")):
         data = json.loads(path.read_text())
         collected |= set(data["collected"])
         ended |= set(data["ended"])
+        notes |= set(data["notes"])
         for name, table in merged.items():
             table.update(data[name])
         for backend, found in data["coverage"].items():
@@ -58,6 +61,7 @@ def read_ledger(work: Path) -> Ledger:
         coverage={backend: found.to_json() for backend, found in coverage.items()},
         seconds=seconds,
         cost=cost,
+        notes=tuple(sorted(notes)),
         span=max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else 0.0,
         **merged,
     )

@@ -62,6 +62,14 @@ def add_options(parser: pytest.Parser) -> None:
         "for a folder of tests (default: a new one below reports/)",
     )
     group.addoption(
+        "--corpus",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="folder of cases that are run first: saved failures and bare cases (*.json), frozen corpora (*.jsonl); "
+        "write --corpus=DIR; repeatable",
+    )
+    group.addoption(
         "--run-seed", type=int, metavar="N", help="seed of all draws (default: a new one, shown in the header)"
     )
     group.addoption(
@@ -83,6 +91,7 @@ def add_options(parser: pytest.Parser) -> None:
 def configure(config: pytest.Config) -> None:
     """Decide the run's settings where the run is started; take them over where it is a worker's."""
     config.addinivalue_line("markers", "claim(kind): a claim that cases are drawn for; see conformance/budgets.py")
+    config.addinivalue_line("markers", "given: about the cases of --corpus; left out where there are none")
     given = getattr(config, "workerinput", {}).get(INPUT)
     if given:
         settings = RunSettings.loads(given)
@@ -118,6 +127,7 @@ def decide_settings(config: pytest.Config) -> RunSettings:
             address=new_server_address(option.isolation),
             root=config.rootpath,
             selector=option.selector,
+            corpus=tuple(option.corpus),
         )
 
 
@@ -220,6 +230,16 @@ def make_claims(metafunc: pytest.Metafunc) -> None:
     shards = [(kind, name, shard) for shard in range(kind.shards) for name in names]
     ids = [f"{name}-{shard}" if kind.shards > 1 else name for _, name, shard in shards]
     metafunc.parametrize("claim", shards, ids=ids, indirect=True)
+
+
+def arrange(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Listed cases come first: what failed before is known soonest. Tests of --corpus go where none is given."""
+    settings = config.stash.get(SETTINGS, None)
+    idle = [item for item in items if item.get_closest_marker("given") and not (settings and settings.corpus)]
+    if idle:
+        config.hook.pytest_deselected(items=idle)
+    items[:] = [item for item in items if item not in idle]
+    items.sort(key=lambda item: item.path.name != "test_corpus.py")
 
 
 def open_run(config: pytest.Config, items: list[pytest.Item]) -> Iterator[Run]:

@@ -151,6 +151,7 @@ def gather(settings: RunSettings, exit_status: int) -> Report:
         lost_cases=lost,
         failures=sorted(map(str, (Path(settings.report) / "failures").glob("*.json"))),
         exit_status=exit_status,
+        notes=list(ledger.notes),
     )
     if report.result == PASS:
         report.notes += left_out(settings, counts, ledger)

@@ -22,7 +22,7 @@ from strategies.coverage import Coverage
 
 
 def _new_ledger() -> dict[str, Any]:
-    return {"collected": [], "ended": [], "unavailable": {}, "devices": {}, "supports": {}, "seconds": {}}
+    return {"collected": [], "ended": [], "unavailable": {}, "devices": {}, "supports": {}, "seconds": {}, "notes": []}
 
 
 @dataclass
@@ -64,6 +64,11 @@ class Run:
     def covered(self, backend: str, case: Case) -> None:
         """Count the cells that a judged case hits."""
         self._coverage.setdefault(backend, Coverage()).add(case)
+
+    def note(self, text: str) -> None:
+        """A sentence for the report; said by many shards, it is shown once."""
+        if text not in self._ledger["notes"]:
+            self._ledger["notes"].append(text)
 
     def collected(self, tests: list[str]) -> None:
         """Note the tests that have to end."""

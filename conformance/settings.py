@@ -41,6 +41,7 @@ class RunSettings:
     database: str  # folder of Hypothesis's database, or "" for none
     elsewhere: bool = False  # a worker on another host than the run's
     selector: str = "built-in"  # the selection rule under test, as named by the user
+    corpus: tuple[str, ...] = ()  # folders of cases that are run first
 
     @property
     def work(self) -> Path:
@@ -53,7 +54,8 @@ class RunSettings:
     @classmethod
     def loads(cls, text: str) -> RunSettings:
         data = json.loads(text)
-        return cls(**{**data, "devices": tuple(data["devices"]), "backends": tuple(data["backends"])})
+        lists = {name: tuple(data.get(name, ())) for name in ("devices", "backends", "corpus")}
+        return cls(**{**data, **lists})
 
 
 def decide(
@@ -68,6 +70,7 @@ def decide(
     address: str,
     root: Path,
     selector: str = "built-in",
+    corpus: tuple[str, ...] = (),
 ) -> RunSettings:
     """Fill in what the user left open. Raises SettingsError; makes no folder and touches no device."""
     name, devices = choose_platform(platform)
@@ -75,6 +78,9 @@ def decide(
         selector_named(selector)
     except SelectorError as error:
         raise SettingsError(f"--selector: {error}") from error
+    missing = [folder for folder in corpus if not Path(folder).is_dir()]
+    if missing:
+        raise SettingsError(f"--corpus {missing[0]}: no such folder; give one that holds cases (*.json, *.jsonl)")
     return RunSettings(
         platform=name,
         devices=devices,
@@ -88,6 +94,7 @@ def decide(
         floor_seconds=floor_seconds,
         database=str(root / ".hypothesis" / "kvconform"),
         selector=selector,
+        corpus=tuple(str(Path(folder).absolute()) for folder in corpus),
     )
 
 
