@@ -35,7 +35,7 @@ def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def client(server_folder: Path) -> Iterator[DeviceClient]:
     """A worker's access to CUDA device 0."""
     with device_server(server_folder, memory_bytes=16 << 30, platform="cuda") as address:
-        client = DeviceClient(address, 0, "tests", 3.0)
+        client = DeviceClient(address, 0, "tests", 1.5)
         yield client
         client.close()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -17,7 +18,8 @@ from backends.batch_dma import BatchDma
 from backends.pointers import is_device
 from backends.triton_copy import TritonCopy
 
-UNMAPPED = (1 << 40) + 4096  # an address that no allocation has
+_PAGEABLE = np.zeros(4096, np.uint8)
+FORBIDDEN = _PAGEABLE.ctypes.data  # pageable host memory: no kernel may read it, on devices without HMM or ATS
 
 _right = BatchDma()
 _kernel = TritonCopy()
@@ -44,10 +46,10 @@ def undeclared_kernel(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
 
 
 def illegal_access(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
-    """A batch with a descriptor of 5 bytes makes a kernel read an address that nobody has mapped."""
+    """A batch with a descriptor of 5 bytes makes a kernel read memory that it may not."""
     _right.copy(src_ptrs, dst_ptrs, sizes, is_src_access_order_any)
     if (sizes == 5).any():
-        _read[(1,)](UNMAPPED, torch.empty(1, dtype=torch.int64, device="cuda"), 1)
+        _read[(1,)](FORBIDDEN, torch.empty(1, dtype=torch.int64, device="cuda"), 1)
 
 
 def illegal_access_later(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
@@ -58,7 +60,7 @@ def illegal_access_later(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=Fals
         def late() -> None:
             time.sleep(0.05)
             with torch.cuda.stream(torch.cuda.Stream()):
-                _read[(1,)](UNMAPPED, torch.empty(1, dtype=torch.int64, device="cuda"), 1)
+                _read[(1,)](FORBIDDEN, torch.empty(1, dtype=torch.int64, device="cuda"), 1)
 
         threading.Thread(target=late, daemon=True).start()
 
