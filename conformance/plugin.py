@@ -260,7 +260,10 @@ def open_claim(run: Run, test: str, param: tuple[ClaimKind, str, int]) -> Iterat
 
 
 def workers(config: pytest.Config) -> int | None:
-    """How many workers `-n auto` starts: one a usable core; a device process sleeps while they draw and judge."""
-    if config.stash.get(SETTINGS, None) is None:
+    """How many workers `-n auto` starts: one a usable core, and half as many again where copies run on an accelerator,
+    since a worker waits for its device for a third of the time."""
+    settings = config.stash.get(SETTINGS, None)
+    if settings is None:
         return None
-    return max(1, len(os.sched_getaffinity(0)))
+    cores = len(os.sched_getaffinity(0))
+    return cores if settings.platform == "cpu" else cores + cores // 2
