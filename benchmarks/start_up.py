@@ -27,11 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         for name, command in commands(options.platform, folder).items():
-            taken = [run(command) for _ in range(options.times + 1)][1:]
-            failed |= None in taken
-            seconds = [one for one in taken if one is not None]
-            cells = [f(seconds) for f in (statistics.median, min, max)] if seconds else []
-            print(f"| {name} | {' | '.join(f'{cell:.1f}' for cell in cells) or 'failed | |'} |", flush=True)
+            if run(command) is None:
+                failed = True
+                continue
+            seconds = [one for one in (run(command) for _ in range(options.times)) if one is not None]
+            failed |= len(seconds) < options.times
+            cells = [f"{f(seconds):.1f}" for f in (statistics.median, min, max)] if seconds else []
+            print(f"| {name} | {' | '.join(cells)} |", flush=True)
     return int(failed)
 
 

@@ -49,7 +49,7 @@ class Measured:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run and print; 1 if a run gave no summary."""
+    """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--platform", default="cpu")
     parser.add_argument("--budget", default="smoke", choices=("smoke", "gate", "certify"))
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(backend: str, workers: int, platform: str, budget: str) -> Measured:
-    """Run the suite once. Raises SystemExit with pytest's output if it left no summary."""
+    """Run the suite once. Raises SystemExit with pytest's output if it ran no case."""
     with tempfile.TemporaryDirectory() as folder:
         asked = {"platform": platform, "budget": budget, "backend": backend, "report": folder, "run-seed": "1"}
         options = [f"--{name}={value}" for name, value in asked.items()]
