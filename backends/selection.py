@@ -26,9 +26,7 @@ WORD = 8  # bytes; the kernel copies whole words
 MOST_CHUNK = 8192  # bytes that one program of the kernel copies at a time
 FEWEST_DESCRIPTORS = 16  # below, a kernel launch costs more than it saves
 
-REGISTERED_MEMORY = frozenset(
-    {Memory.REGISTERED, Memory.REGISTERED_ANONYMOUS, Memory.REGISTERED_PIECES, Memory.HUGE}
-)
+REGISTERED_MEMORY = frozenset({Memory.REGISTERED, Memory.REGISTERED_ANONYMOUS, Memory.REGISTERED_PIECES, Memory.HUGE})
 PINNED_MEMORY = REGISTERED_MEMORY | {Memory.PINNED}  # all of it is page-locked; REGISTERED_PARTLY is not
 ACROSS_RANGES = frozenset({Memory.REGISTERED_PIECES, Memory.REGISTERED_PARTLY})  # copies run over a registration's end
 

@@ -122,7 +122,8 @@ class Buffer:
 
 
 class Staging:
-    """A ring of pinned buffers of one device. A buffer is used again only when the launch that read it is through."""
+    """A ring of pinned buffers of one device, made at the first launch. A buffer is used again only when the launch that
+    read it is through."""
 
     SLOTS = 8
     LEAST_WORDS = 3 * 1024
@@ -137,10 +138,13 @@ class Staging:
 
     def take(self, words: int) -> Buffer:
         """A buffer of at least so many int64 words that nothing reads any more."""
-        if len(self._ring) < self.SLOTS or self._capturing():
+        if self._capturing():
             return self._new(words)
+        if not self._ring:
+            self._ring.extend(self._new(self.LEAST_WORDS) for _ in range(self.SLOTS))
         buffer = self._ring.popleft()
-        buffer.event.synchronize()
+        if buffer.event is not None:
+            buffer.event.synchronize()
         return buffer if len(buffer.words) >= words else self._new(words)
 
     def give_back(self, buffer: Buffer) -> None:

@@ -87,10 +87,11 @@ def _nonempty(columns: Columns) -> Columns:
 def _launch(columns: Columns, alignment: int, chunk: int) -> Launch:
     word = min(alignment, 8)
     longest = int(columns[2].max())
-    piece = max(chunk, _power_of_two(ceil(columns[2].mean())))
-    if longest > piece:
-        columns = _split(columns, piece)
-        longest = piece
+    if longest > chunk:
+        piece = max(chunk, _power_of_two(ceil(columns[2].mean())))
+        if longest > piece:
+            columns = _split(columns, piece)
+            longest = piece
     rows = next((rows for rows in (256, 64, 16, 4, 2) if longest * rows <= chunk), 1)
     cols = chunk // rows // word
     return Launch(columns, alignment, rows, cols, -(-longest // (cols * word)))
@@ -124,6 +125,7 @@ def run(launch: Launch, table_address: int, shape: Shape) -> None:
         ALIGNMENT=launch.alignment,
         ROWS=launch.rows,
         COLS=launch.cols,
+        STREAK=shape.streak,
         num_warps=shape.warps,
     )
 
@@ -137,14 +139,24 @@ def copy_tiles(  # type: ignore[no-untyped-def]
     ALIGNMENT: tl.constexpr,
     ROWS: tl.constexpr,
     COLS: tl.constexpr,
+    STREAK: tl.constexpr,
 ):
-    """Copy tiles pid, pid + programs, ... of a batch. `table_address`: 3 * count int64, see `Launch`."""
+    """Copy some tiles of a batch: as many consecutive ones as everybody (STREAK), or every so-manieth. `table_address`: 3 * count int64, see `Launch`."""
     word_type: tl.constexpr = tl.uint8 if ALIGNMENT == 1 else tl.int64
     word: tl.constexpr = 1 if ALIGNMENT == 1 else 8
     table = tl.cast(table_address, tl.pointer_type(tl.int64))
     count = tl.cast(count, tl.int64)
     tiles_per_row = tl.cast(tiles_per_row, tl.int64)
-    for tile in range(tl.cast(tl.program_id(0), tl.int64), tl.cast(tiles, tl.int64), tl.num_programs(0)):
+    tiles = tl.cast(tiles, tl.int64)
+    first = tl.cast(tl.program_id(0), tl.int64)
+    step = tl.num_programs(0)
+    end = tiles
+    if STREAK:
+        each = tl.cdiv(tiles, step)
+        first = first * each
+        end = tl.minimum(first + each, tiles)
+        step = 1
+    for tile in range(first, end, step):
         entry = tile // tiles_per_row * ROWS + tl.arange(0, ROWS)
         live = entry < count
         source = tl.load(table + entry, mask=live, other=0)

@@ -17,15 +17,16 @@ class Shape:
     chunk: int  # bytes of a tile; a power of two, 2048 or more
     warps: int
     table_on_device: bool  # copy the descriptors to the device first; else the kernel reads them in pinned memory
+    streak: bool  # a program takes consecutive tiles; else every so-manieth
 
 
 # Design aims on one H200 over PCIe, to be replaced by what is measured: a load of pages of 16 KiB and more within 1.15
 # of one contiguous copy; a store as fast as a dozen programs of 8-byte words.
-INTO_DEVICE = Shape(programs=2048, chunk=8192, warps=4, table_on_device=False)
-INTO_HOST = Shape(programs=12, chunk=8192, warps=4, table_on_device=True)
+INTO_DEVICE = Shape(programs=1024, chunk=16384, warps=8, table_on_device=False, streak=True)
+INTO_HOST = Shape(programs=32, chunk=16384, warps=4, table_on_device=False, streak=False)
 
 # The interpreter's time goes by tiles, hardly by bytes.
-INTERPRETED = Shape(programs=1, chunk=1 << 16, warps=1, table_on_device=False)
+INTERPRETED = Shape(programs=1, chunk=1 << 16, warps=1, table_on_device=False, streak=False)
 
 
 def default_shape(platform: str, into_device: bool) -> Shape:

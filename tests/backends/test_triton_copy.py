@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -109,8 +110,8 @@ def test_one_long_entry_does_not_multiply_the_others(kernel) -> None:  # type: i
 def test_programs_share_the_tiles(arena: Arena, kernel) -> None:  # type: ignore[no-untyped-def]
     """Fewer programs than tiles, and more; both directions' shapes."""
     rows = [(700 * i, 900 * i + 4, 601) for i in range(70)]
-    for programs in (1, 3, 1000):
-        shape = Shape(programs=programs, chunk=2048, warps=1, table_on_device=False)
+    for programs, streak in product((1, 3, 7, 1000), (False, True)):
+        shape = Shape(programs=programs, chunk=2048, warps=1, table_on_device=False, streak=streak)
         arena.check(TritonCopy(to_device=shape, to_host=shape), rows)
         arena.destination[:] = 0xA5
 
