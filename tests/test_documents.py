@@ -146,7 +146,8 @@ def test_every_requirement_is_named_by_a_test() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 ids = re.findall(r"\b[A-Z]+(?:-[A-Z]+)*-(?:\*|[A-Z]+)", ast.get_docstring(node) or "")
-                assert ids, f"{path.name}: {node.name} names no requirement"
+                claims = any("mark.claim(" in ast.unparse(mark) for mark in node.decorator_list)
+                assert ids or not claims, f"{path.name}: {node.name} names no requirement"
                 named.update(ids)
     known = {requirement.id for requirement in spec.all_requirements()}
     report = (ROOT / "conformance" / "gaps.py").read_text(encoding="utf-8")

@@ -70,10 +70,14 @@ drawn = passed + failed + refused + not judged: a sum that does not add up fails
 `--run-seed` makes a run draw the same cases again only as long as everything else stays as it is. Hypothesis draws
 other cases from the same seed when its version changes, when the body of a test or a strategy is edited, and when a
 constant in the code under test changes, because it collects such constants as interesting values. What a backend
-declares also decides what is drawn for it. So a seed is a convenience for one person on one day. Two runs that have to
-do the same thing, on two machines or in two releases, need the cases themselves: each failure is saved as a file that
-holds the whole case, and `kvconform replay` runs exactly that. The listed cases (`strategies/must_have.py`) are run by
-every run, whatever the seed; the drawn ones come on top.
+declares also decides what is drawn for it. So a seed is a convenience for one person on one day.
+
+Two runs that have to do the same thing, on two machines or in two releases, need the cases themselves. `corpus/` holds
+them under version control: `cpu.jsonl` and `accelerator.jsonl` were drawn once from a pinned seed, and each names its
+digest, which the report shows and `kvconform corpus check` verifies. `smoke` and `gate` run a part of them, `certify`
+runs them all. `corpus/public/` holds the cases that bugs in other implementations left, with their public reference.
+The drawn cases come on top, from a seed that nobody knew when the backend was written. Each failure is saved as a file
+that holds the whole case, and `kvconform replay` and `--corpus` run exactly that.
 
 Every shard of a claim draws from a seed of its own, made from the run's seed, the claim, the backend and the shard:
 under one seed for all, every worker would try the same cases.
