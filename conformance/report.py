@@ -154,8 +154,9 @@ def gather(settings: RunSettings, exit_status: int) -> Report:
         notes=list(ledger.notes),
     )
     if report.result == PASS:
-        report.notes += left_out(settings, counts, ledger)
-        report.result = INCOMPLETE if report.notes else PASS
+        missing = left_out(settings, counts, ledger)
+        report.notes += missing
+        report.result = INCOMPLETE if missing else PASS
     if reasons and exit_status == 0:
         report.exit_status = 1
     return report
