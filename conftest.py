@@ -9,11 +9,12 @@ import pytest
 
 from conformance import plugin
 from conformance.claim import Claim
+from conformance.options import add_options
 from conformance.run import Run
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    plugin.add_options(parser)
+    add_options(parser)
 
 
 @pytest.hookimpl(tryfirst=True)

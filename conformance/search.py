@@ -13,11 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
-from hypothesis.database import DirectoryBasedExampleDatabase
-from hypothesis.errors import FlakyFailure
 
+from conformance.exploring import Enough, explore
 from conformance.verdict import BROKEN, Verdict
 from strategies.case import Case
 from strategies.simplify import simplify
@@ -75,7 +73,7 @@ class _Hunt:
     def attempt(self, case: Case) -> None:
         """What Hypothesis calls: raises if the case fails."""
         if self.found and self._spent():
-            raise _Enough
+            raise Enough
         if self.fails(case):
             raise _failing(self.found[case.dumps()][1])
 
@@ -132,42 +130,18 @@ def search(
     target = hunt.drawn + plan.cases
     for turn in range(TOP_UPS):
         before = hunt.drawn
-        if before < target and _explore(strategy, hunt, target - before, plan.seed + turn, plan.database):
+        if before < target and explore(
+            strategy,
+            hunt.attempt,
+            examples=target - before,
+            number=plan.seed + turn,
+            failed=_CaseFailed,
+            database=plan.database,
+        ):
             return _smallest(hunt, allowed)
         if hunt.drawn == before:
             break
     return None
-
-
-def _explore(strategy: st.SearchStrategy[Case], hunt: _Hunt, cases: int, number: int, database: Path | None) -> bool:
-    """One Hypothesis run; whether it found a failure."""
-
-    @seed(number)
-    @settings(
-        max_examples=cases,
-        database=DirectoryBasedExampleDatabase(database) if database else None,
-        deadline=None,
-        derandomize=False,
-        phases=(Phase.reuse, Phase.generate, Phase.shrink),
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-        verbosity=Verbosity.quiet,
-        print_blob=False,
-        backend="hypothesis",
-    )
-    @given(strategy)
-    def attempt(case: Case) -> None:
-        hunt.attempt(case)
-
-    try:
-        attempt()
-    except (_CaseFailed, FlakyFailure, _Enough):
-        return True
-    return False
-
-
-class _Enough(BaseException):
-    """Ends Hypothesis's shrinking at once: it would go on for minutes with cases that nobody runs."""
 
 
 class _CaseFailed(Exception):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance import cli, plugin, requirements
+from conformance import cli, options, requirements
 from conformance.budgets import Budget
 from conformance.commands import spec
 from conformance.selection.render import render
@@ -41,7 +41,7 @@ class Group:
 def offered() -> dict[str, str]:
     """The suite's options of pytest, with their help."""
     group = Group()
-    plugin.add_options(group)  # type: ignore[arg-type]
+    options.add_options(group)  # type: ignore[arg-type]
     return group.options
 
 

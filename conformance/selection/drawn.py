@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
-from hypothesis.errors import FlakyFailure
 
 from backends.contract import Direction, Memory
 from backends.selection import Facts
+from conformance.exploring import explore
 from conformance.selection.claims import Claim, disagreements
 from conformance.selection.subjects import Selector
 from conformance.selection.table import Table
@@ -81,35 +80,8 @@ def first_disagreement(
     hunt = _Hunt(selector, table, claims, on_drawn)
     for turn in range(TOP_UPS):
         before = hunt.drawn
-        if _explore(hunt, domain(selector), draws - before, number + turn):
+        if explore(domain(selector), hunt.attempt, examples=draws - before, number=number + turn, failed=_Disagrees):
             return hunt.found[-1]
         if hunt.drawn in (before, draws):
             break
     return None
-
-
-def _explore(hunt: _Hunt, strategy: st.SearchStrategy[Facts], draws: int, number: int) -> bool:
-    """One Hypothesis run; whether a claim failed. The last failure that it replays is the simplest."""
-
-    @seed(number)
-    @settings(
-        max_examples=draws,
-        database=None,
-        deadline=None,
-        derandomize=False,
-        phases=(Phase.generate, Phase.shrink),
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-        verbosity=Verbosity.quiet,
-        print_blob=False,
-        backend="hypothesis",
-    )
-    @given(strategy)
-    def attempt(known: Facts) -> None:
-        hunt.attempt(known)
-
-    try:
-        attempt()
-    except (_Disagrees, FlakyFailure):
-        return True
-    return False
