@@ -39,8 +39,9 @@ class Child:
     def kill(self, why: str, hang: bool = False) -> None:
         """End it and whatever it started."""
         self.killed, self.hang = self.killed or why, self.hang or hang
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+        for end, number in ((os.killpg, self.pid), (os.kill, self.pid)):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                end(number, signal.SIGKILL)
 
     def watch(self, memory_bytes: int) -> None:
         """End it when its request is overdue or it uses too much memory."""
@@ -73,12 +74,13 @@ class Child:
             index=self.index,
             how=self.killed or _how(status),
             hang=self.hang,
-            worker=entry.worker if entry.running else "",
+            worker=entry.worker,
             ticket=entry.ticket,
             running=entry.text if entry.running else "",
-            previous=entry.previous,
+            previous=entry.previous if entry.running else entry.text,
             output=output,
-            serial=entry.serial,
+            cases=entry.cases,
+            requests=entry.cases + entry.others,
         )
 
 

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 
@@ -43,6 +43,8 @@ from strategies.case import Case
 
 CONNECT_SECONDS = 180.0  # for a server that still loads torch
 SETTLE_SECONDS = 0.3  # in a clean process, for an error that surfaces late
+FIRST_CASE_SECONDS = 60.0  # more for a backend's first case in a process: kernels are compiled then
+FIRST_CASE_SLACK = 4.0  # once a first case has ended, later ones get so many times what it took
 
 
 @dataclass
@@ -58,6 +60,8 @@ class DeviceClient:
     _buffer: SharedImages = field(default_factory=SharedImages)
     _supports: dict[str, Support] = field(default_factory=dict)
     _ticket: int = 0
+    _answered: int = 0  # the latest ticket that was answered
+    _first_case: dict[str, float] = field(default_factory=dict)  # seconds more for a backend's first case
     _job: Job = field(init=False)
 
     @property
@@ -95,9 +99,14 @@ class DeviceClient:
             except (EOFError, OSError):
                 death = self._mourn(channel)
                 self._blame_loading(death, backend)
-                if (death.worker, death.ticket) == (self.worker, self._ticket):
+                if (death.worker, death.ticket) == (self.worker, self._ticket) and self._ticket != self._answered:
                     self.restarts += 1
+                    if death.hang:
+                        self._first_case.setdefault(backend, 0.0)
                     return _evidence(death)
+                if (death.worker, death.ticket) == (self.worker, self._answered) and _broke_idle(death):
+                    self.restarts += 1
+                    return replace(_evidence(death), serial=death.cases + 1)
 
     def run_clean(self, backend: str, case: Case) -> Evidence:
         """The same in a process of its own that has run nothing before, with a look at the device some time later."""
@@ -139,12 +148,23 @@ class DeviceClient:
         job, support = self._job, self._supports[backend]
         deadline = deadline_seconds(job, support, channel.bandwidth, self.floor_seconds) + settle
         text = f'{{"backend":{json.dumps(backend)},"case":{case.dumps()}}}'
-        return channel.run(Run(self._ticket, backend, job, text, deadline, settle))
+        first = backend not in channel.warm
+        if first:
+            channel.warm.add(backend)
+            deadline += self._first_case.get(backend, FIRST_CASE_SECONDS)
+        evidence = channel.run(Run(self._ticket, backend, job, text, deadline, settle))
+        self._answered = self._ticket
+        if first:
+            took = FIRST_CASE_SLACK * sum(evidence.seconds.values())
+            self._first_case[backend] = max(took, self._first_case.get(backend, 0.0))
+        return evidence
 
     def _perform_on(self, channel: _Channel, task: Task) -> Result:
         self._ticket += 1
         text = json.dumps({"task": task.function, "arguments": dict(task.arguments)})
-        return channel.perform(Do(self._ticket, task, text))
+        result = channel.perform(Do(self._ticket, task, text))
+        self._answered = self._ticket
+        return result
 
     def _open(self) -> _Channel:
         """The channel to the process that serves the device now; a process that dies meanwhile is waited out."""
@@ -199,6 +219,7 @@ class _Channel:
         self._connection = _connect(address)
         self._shared = -1
         self._known: dict[str, Support] = {}
+        self.warm: set[str] = set()  # backends whose kernels may be compiled already
         self._connection.send(Hello(worker))
         welcome = self._connection.recv()
         assert isinstance(welcome, Welcome)
@@ -260,10 +281,16 @@ def _connect(address: str) -> Connection:
             time.sleep(0.02)
 
 
+def _broke_idle(death: Death) -> bool:
+    """Whether a process died by itself after its last request, which is then to blame: a process that the device's
+    error ended goes with status 0."""
+    return not death.running and death.how != "exit status 0"
+
+
 def _evidence(death: Death) -> Evidence:
     outcome = Outcome.HANG if death.hang else Outcome.FAULT
     return Evidence(
-        outcome, text=death.how, output=death.output, pid=death.pid, serial=death.serial, previous=death.previous
+        outcome, text=death.how, output=death.output, pid=death.pid, serial=death.cases, previous=death.previous
     )
 
 

@@ -1,7 +1,8 @@
 """The case that is running, on disk: it survives the device process, the worker and the server.
 
 One file a device process, mapped shared; its blocks are allocated ahead, so that a full disk is an error at the start
-and never a SIGBUS in the middle. Two slots, so that the request before the running one can be named too.
+and never a SIGBUS in the middle. Two slots, so that the case before the running one can be named too, and a third for
+requests that are no case, so that they don't take its place.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SLOT_BYTES = 4 << 20
-_HEAD = struct.Struct("<iiqddii")  # running slot or -1, serial, ticket, begun, deadline, length of slot 0, of slot 1
+# running slot or -1, cases begun, ticket, begun, deadline, lengths of the three slots, other requests begun
+_HEAD = struct.Struct("<iiqddiiii")
+_BESIDE = 2  # the slot of requests that are no case
 _WORKER = struct.Struct("<64s")
 _FIRST = 256
 
@@ -30,7 +33,8 @@ class Entry:
     deadline: float  # monotonic seconds
     text: str
     previous: str
-    serial: int
+    cases: int  # begun
+    others: int  # other requests begun
 
 
 class Journal:
@@ -38,7 +42,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        size = _FIRST + 2 * SLOT_BYTES
+        size = _FIRST + 3 * SLOT_BYTES
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             os.posix_fallocate(descriptor, 0, size)
@@ -46,19 +50,20 @@ class Journal:
         finally:
             os.close(descriptor)
         if not any(self._map[: _HEAD.size]):
-            _HEAD.pack_into(self._map, 0, -1, 0, 0, 0.0, 0.0, 0, 0)
+            self.clear()
 
-    def begin(self, worker: str, ticket: int, text: str, deadline_seconds: float) -> None:
+    def begin(self, worker: str, ticket: int, text: str, deadline_seconds: float, case: bool = True) -> None:
         """Note that a request begins. `text` beyond the slot's size is cut."""
-        _, serial, _, _, _, *lengths = _HEAD.unpack_from(self._map)
-        slot = (serial + 1) % 2
+        _, cases, _, _, _, *lengths, others = _HEAD.unpack_from(self._map)
+        cases, others = cases + case, others + (not case)
+        slot = cases % 2 if case else _BESIDE
         data = text.encode()[:SLOT_BYTES]
         start = _FIRST + slot * SLOT_BYTES
         self._map[start : start + len(data)] = data
         lengths[slot] = len(data)
         _WORKER.pack_into(self._map, 128, worker.encode()[:64])
         now = time.monotonic()
-        _HEAD.pack_into(self._map, 0, slot, serial + 1, ticket, now, now + deadline_seconds, *lengths)
+        _HEAD.pack_into(self._map, 0, slot, cases, ticket, now, now + deadline_seconds, *lengths, others)
 
     def end(self) -> None:
         """Note that the request ended."""
@@ -66,23 +71,24 @@ class Journal:
 
     def overdue(self) -> bool:
         """Whether a request is running past its deadline."""
-        slot, _, _, _, deadline, _, _ = _HEAD.unpack_from(self._map)
+        slot, _, _, _, deadline, *_ = _HEAD.unpack_from(self._map)
         return bool(slot >= 0 and time.monotonic() > deadline)
 
     def read(self) -> Entry:
         """What the journal holds now."""
-        slot, serial, ticket, begun, deadline, *lengths = _HEAD.unpack_from(self._map)
-        latest = serial % 2
+        slot, cases, ticket, begun, deadline, *lengths, others = _HEAD.unpack_from(self._map)
         worker = _WORKER.unpack_from(self._map, 128)[0].rstrip(b"\0").decode(errors="replace")
         texts = [
             self._map[_FIRST + i * SLOT_BYTES : _FIRST + i * SLOT_BYTES + lengths[i]].decode(errors="replace")
-            for i in range(2)
+            for i in range(3)
         ]
-        return Entry(slot >= 0, worker, ticket, begun, deadline, texts[latest], texts[1 - latest], serial)
+        latest, before = texts[cases % 2], texts[1 - cases % 2]
+        text, previous = (texts[_BESIDE], latest) if slot == _BESIDE else (latest, before)
+        return Entry(slot >= 0, worker, ticket, begun, deadline, text, previous, cases, others)
 
     def clear(self) -> None:
         """Forget everything: a new process begins."""
-        _HEAD.pack_into(self._map, 0, -1, 0, 0, 0.0, 0.0, 0, 0)
+        _HEAD.pack_into(self._map, 0, -1, 0, 0, 0.0, 0.0, 0, 0, 0, 0)
 
     def close(self) -> None:
         self._map.close()

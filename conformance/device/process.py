@@ -29,7 +29,6 @@ from conformance.evidence import Evidence
 from conformance.execution import Executor
 
 DESCRIBE_SECONDS = 120.0  # to import a backend
-FIRST_CASE_SECONDS = 60.0  # more for a backend's first case in a process: kernels are compiled then
 BANDWIDTH_BYTES = 8 << 20
 
 
@@ -53,7 +52,6 @@ class DeviceProcess:
     single: bool = False
     _workers: dict[Connection, _Worker] = field(default_factory=dict)
     _backends: dict[str, Backend] = field(default_factory=dict)
-    _warm: set[str] = field(default_factory=set)
 
     def serve(self) -> str:
         """Run until the device is in error (returns its text) or, with `single`, until the connection closes."""
@@ -102,7 +100,7 @@ class DeviceProcess:
             worker.buffer = mmap.mmap(descriptor, message.nbytes)
             os.close(descriptor)
         elif isinstance(message, Describe):
-            self.journal.begin(worker.name, LOADING, message.text, DESCRIBE_SECONDS)
+            self.journal.begin(worker.name, LOADING, message.text, DESCRIBE_SECONDS, case=False)
             description = self._describe(message.backend, welcome.device)
             self.journal.end()
             connection.send(description)
@@ -132,9 +130,7 @@ class DeviceProcess:
 
     def _run(self, worker: _Worker, run: Run, executor: Executor) -> Evidence:
         assert worker.buffer is not None
-        deadline = run.deadline_seconds + (0 if run.backend in self._warm else FIRST_CASE_SECONDS)
-        self._warm.add(run.backend)
-        self.journal.begin(worker.name, run.ticket, run.text, deadline)
+        self.journal.begin(worker.name, run.ticket, run.text, run.deadline_seconds)
         contents, offsets = images.views(worker.buffer, *run.job.sizes)
         evidence = executor.execute(self._backends[run.backend], run.job, contents, offsets)
         if run.settle_seconds and not evidence.poisoned:
@@ -146,7 +142,7 @@ class DeviceProcess:
         return evidence
 
     def _do(self, worker: _Worker, message: Do, executor: Executor) -> Result:
-        self.journal.begin(worker.name, message.ticket, message.text, message.task.seconds)
+        self.journal.begin(worker.name, message.ticket, message.text, message.task.seconds, case=False)
         result = perform(message.task, Tools(executor, self._loaded))
         self.journal.end()
         return result

@@ -95,9 +95,10 @@ class Death:
     index: int
     how: str  # "signal SIGSEGV", "exit status 3", "no answer within 5.0 s", "used 13.2 GiB of memory"
     hang: bool
-    worker: str  # whose request it was running, or ""
+    worker: str  # whose request it was running, or ran last
     ticket: int
     running: str  # the journal's text of that request, or ""
-    previous: str  # and of the one before
+    previous: str  # of the case before, or of the last one if none was running
     output: str  # the tail of what it printed
-    serial: int  # how many requests the process had begun
+    cases: int  # how many the process had begun
+    requests: int  # the same with other requests

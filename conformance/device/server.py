@@ -161,7 +161,7 @@ class Server:
                 continue
             del self._children[child.pid]
             self._deaths[child.pid] = death
-            if death.running or death.serial == 0:
+            if death.running or death.requests == 0:
                 self._note(death)
             if not child.single:
                 self._restart(child.index, death)
@@ -175,7 +175,7 @@ class Server:
                 self._children[pid].kill("hung up on its worker and went on")
 
     def _restart(self, index: int, death: Death) -> None:
-        early = self._early_deaths.get(index, 0) + 1 if death.serial == 0 else 0
+        early = self._early_deaths.get(index, 0) + 1 if death.requests == 0 else 0
         self._early_deaths[index] = early
         if early >= STARTS_IN_A_ROW:
             said = f": {death.output.strip().splitlines()[-1]}" if death.output.strip() else ""
