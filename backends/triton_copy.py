@@ -122,8 +122,8 @@ class Buffer:
 
 
 class Staging:
-    """A ring of pinned buffers of one device, made at the first launch. A buffer is used again only when the launch that
-    read it is through."""
+    """A ring of pinned buffers of one device, made at the first launch. A buffer is used again only when the launch
+    that read it is through."""
 
     SLOTS = 8
     LEAST_WORDS = 3 * 1024

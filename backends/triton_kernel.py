@@ -141,7 +141,9 @@ def copy_tiles(  # type: ignore[no-untyped-def]
     COLS: tl.constexpr,
     STREAK: tl.constexpr,
 ):
-    """Copy some tiles of a batch: as many consecutive ones as everybody (STREAK), or every so-manieth. `table_address`: 3 * count int64, see `Launch`."""
+    """Copy some tiles of a batch: STREAK consecutive ones, as every program does, or every n-th of them for n programs.
+
+    `table_address`: 3 * count int64, see `Launch`."""
     word_type: tl.constexpr = tl.uint8 if ALIGNMENT == 1 else tl.int64
     word: tl.constexpr = 1 if ALIGNMENT == 1 else 8
     table = tl.cast(table_address, tl.pointer_type(tl.int64))

@@ -157,9 +157,7 @@ def _possible(fence: Fence, last: Tensor, scope: Scope, source: bool) -> Fence:
     return Fence.NONE if fence is Fence.AFTER and need % scope.address_multiple else fence
 
 
-def _tensors(
-    draw: st.DrawFn, scope: Scope, fences: tuple[Fence, Fence], returning: bool, *, big: bool
-) -> list[Tensor]:
+def _tensors(draw: st.DrawFn, scope: Scope, fences: tuple[Fence, Fence], returning: bool, *, big: bool) -> list[Tensor]:
     groups = 1
     if not scope.support.uniform_dense and draw(between(1, ONE_IN_GROUPS)) == ONE_IN_GROUPS:
         groups = draw(between(2, 3))
@@ -292,9 +290,7 @@ def _moved_far(
             turn = draw(between(0, len(found.ids) - 1))
             pools[side], ids[side] = found.pool, found.ids[turn:] + found.ids[:turn]
     count = min(len(tensor.sources), *map(len, ids))
-    return replace(
-        tensor, source=pools[0], destination=pools[1], sources=ids[0][:count], destinations=ids[1][:count]
-    )
+    return replace(tensor, source=pools[0], destination=pools[1], sources=ids[0][:count], destinations=ids[1][:count])
 
 
 def _checked(scope: Scope, case: Case) -> Case:

@@ -74,9 +74,7 @@ def guard_bytes(pool: Pool) -> int:
 
 def _need(tensor: Tensor, side: str) -> int:
     """Bytes of a block that may be touched."""
-    ends = [
-        getattr(run, side) + (run.count - 1) * getattr(run, f"{side}_step") + run.nbytes for run in tensor.runs
-    ]
+    ends = [getattr(run, side) + (run.count - 1) * getattr(run, f"{side}_step") + run.nbytes for run in tensor.runs]
     return max(tensor.page_bytes, *ends) if ends else tensor.page_bytes
 
 

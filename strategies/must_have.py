@@ -323,9 +323,7 @@ def _chunks(scope: Scope) -> Iterator[Named]:
             yield _chunk_case(scope, layout, side, per_chunk, 0, per_chunk + 2, per_chunk)
 
 
-def _chunk_case(
-    scope: Scope, layout: Layout, side: str, per_chunk: int, skip: int, count: int, gaps: int
-) -> Named:
+def _chunk_case(scope: Scope, layout: Layout, side: str, per_chunk: int, skip: int, count: int, gaps: int) -> Named:
     blocks = 5 * per_chunk
     ids = tuple(mappings.chunked(count, blocks, per_chunk, skip, gaps, Random(count)))
     chunks = _Side(per_chunk=per_chunk, chunk_padding=skip % 4)

@@ -24,9 +24,7 @@ def submissions(
     support = scope.support
     calls = draw(between(1, MOST_CALLS))
     order_any = draw(between(0, 2)) == 2
-    late_source = (
-        late and not order_any and support.late_source and source in scope.late and draw(between(0, 1)) == 1
-    )
+    late_source = late and not order_any and support.late_source and source in scope.late and draw(between(0, 1)) == 1
     reuse = support.reuse_descriptors and draw(between(0, 1)) == 1
     spare = min(MOST_ZEROS, scope.most_descriptors - descriptors)
     positions: tuple[int, ...] = ()
