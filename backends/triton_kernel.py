@@ -141,7 +141,7 @@ def copy_tiles(  # type: ignore[no-untyped-def]
     COLS: tl.constexpr,
     STREAK: tl.constexpr,
 ):
-    """Copy some tiles of a batch: STREAK consecutive ones, as every program does, or every n-th of them for n programs.
+    """Copy this program's share of a batch's tiles: consecutive ones with STREAK, else every n-th, for n programs.
 
     `table_address`: 3 * count int64, see `Launch`."""
     word_type: tl.constexpr = tl.uint8 if ALIGNMENT == 1 else tl.int64

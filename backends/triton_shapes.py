@@ -17,7 +17,7 @@ class Shape:
     chunk: int  # bytes of a tile; a power of two, 2048 or more
     warps: int
     table_on_device: bool  # copy the descriptors to the device first; else the kernel reads them in pinned memory
-    streak: bool  # a program takes consecutive tiles; else every so-manieth
+    streak: bool  # a program takes consecutive tiles; else every n-th, for n programs
 
 
 # Design aims on one H200 over PCIe, to be replaced by what is measured: a load of pages of 16 KiB and more within 1.15
