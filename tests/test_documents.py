@@ -20,7 +20,7 @@ from conformance.settings import FLOOR_SECONDS
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
-FOLDERS = "backends|strategies|conformance|tests|examples|docs|benchmarks|tools"
+FOLDERS = "backends|strategies|conformance|corpus|tests|examples|docs|benchmarks|tools"
 TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}
 
 
