@@ -35,6 +35,7 @@ class Child:
     single: bool
     killed: str = ""  # why the server ended it
     hang: bool = False
+    said: bytes = b""  # the end of what it printed before its file started over
 
     def kill(self, why: str, hang: bool = False) -> None:
         """End it and whatever it started."""
@@ -53,7 +54,13 @@ class Child:
         elif (used := _resident(self.pid)) > memory_bytes:
             self.kill(f"used {used / 2**30:.1f} GiB of memory, more than the limit of {memory_bytes / 2**30:.1f} GiB")
         if os.fstat(self.output).st_size > OUTPUT_MOST:
+            self.said = self._tail()
             os.ftruncate(self.output, 0)
+
+    def _tail(self) -> bytes:
+        """The end of what it printed."""
+        size = os.fstat(self.output).st_size
+        return (self.said + os.pread(self.output, OUTPUT_TAIL, max(0, size - OUTPUT_TAIL)))[-OUTPUT_TAIL:]
 
     def ended(self) -> Death | None:
         """How it died, once it has; afterwards its processes, journal and output are gone."""
@@ -63,8 +70,7 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         entry = self.journal.read()
-        size = os.fstat(self.output).st_size
-        output = os.pread(self.output, OUTPUT_TAIL, max(0, size - OUTPUT_TAIL)).decode(errors="replace")
+        output = self._tail().decode(errors="replace")
         os.close(self.output)
         self.journal.close()
         if self.single:
