@@ -1,4 +1,4 @@
-"""Every planted fault is found within the gate budget, trips its requirement and shrinks; what is right is not reported.
+"""Every planted fault is found within the gate budget, by its requirement, and shrinks; what is right is left alone.
 
 Each fault is hunted as a run would, by listed examples and drawn cases, and by drawn cases alone. Run with `-rP` for
 the table, or as `python -m tests.planted`.

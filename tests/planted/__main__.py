@@ -1,4 +1,4 @@
-"""Print the table of planted faults: cases to detection, the requirement, the shrunk case. `python -m tests.planted`."""
+"""`python -m tests.planted`: print the table of planted faults, cases to detection, requirement, shrunk case."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ FAULTS = (
     Fault("touches_padding", (req.UNTOUCHED,)),
     Fault("first_chunk_only", (req.COPIED,), page_bytes=8193),
     Fault("last_partial_chunk_lost", (req.COPIED,), page_bytes=8193),
-    Fault("first_size_for_all", (req.COPIED, req.UNTOUCHED, req.FAULT), descriptors=2, tensors=2, page_bytes=3, oddities=1),
+    Fault("first_size_for_all", (req.COPIED, req.UNTOUCHED, req.FAULT), 2, page_bytes=3, tensors=2, oddities=1),
     Fault("byte_past_the_end", (req.UNTOUCHED,)),
     Fault("over_read", (req.FAULT,), oddities=2),
     Fault("under_read", (req.FAULT,), oddities=2),

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -201,7 +202,7 @@ def modifies_source(s: torch.Tensor, d: torch.Tensor, n: torch.Tensor, is_src_ac
 def wrong_stride(s: torch.Tensor, d: torch.Tensor, n: torch.Tensor, is_src_access_order_any: bool = False) -> None:
     """Regular destinations are taken for dense ones: rows' padding is forgotten."""
     rows = _rows(s, d, n)
-    steps = {b[1] - a[1] for a, b in zip(rows, rows[1:], strict=False)}
+    steps = {b[1] - a[1] for a, b in pairwise(rows)}
     if len(steps) == 1 and len({size for *_, size in rows}) == 1 and steps.pop() > rows[0][2]:
         rows = [(source, rows[0][1] + i * size, size) for i, (source, _, size) in enumerate(rows)]
     _move(rows)
