@@ -222,7 +222,8 @@ class Claim:
             return "fails in a fresh process too"
         if any(failed):
             return f"fails in {sum(failed)} of {ALONE_RUNS} fresh processes: it comes and goes"
-        return "passes in a fresh process: it depends on the cases before it, or it comes and goes"
+        before = f" (the last of them went through {failure.verdict.after})" if failure.verdict.after else ""
+        return f"passes in a fresh process: it depends on the cases before it{before}, or it comes and goes"
 
     def _unavailable(self, reason: str) -> None:
         if self.run.settings.chosen_backends:

@@ -57,6 +57,7 @@ class Verdict:
     path: str = ""
     text: str = ""  # why it was refused or not judged
     wrong_bytes: int = 0
+    after: str = ""  # the backend of the case that the same process ran before
 
     @property
     def failed(self) -> bool:
@@ -117,7 +118,7 @@ def _verdict(
     findings: tuple[Finding, ...] = (),
     wrong_bytes: int = 0,
 ) -> Verdict:
-    return Verdict(kind, backend, checked, findings, evidence.path, evidence.text, wrong_bytes)
+    return Verdict(kind, backend, checked, findings, evidence.path, evidence.text, wrong_bytes, evidence.after)
 
 
 def _how_it_ended(evidence: Evidence) -> tuple[Kind, str, str] | None:

@@ -52,6 +52,7 @@ class DeviceProcess:
     single: bool = False
     _workers: dict[Connection, _Worker] = field(default_factory=dict)
     _backends: dict[str, Backend] = field(default_factory=dict)
+    _latest: str = ""  # the backend of the case before
 
     def serve(self) -> str:
         """Run until the device is in error (returns its text) or, with `single`, until the connection closes."""
@@ -133,6 +134,7 @@ class DeviceProcess:
         self.journal.begin(worker.name, run.ticket, run.text, run.deadline_seconds)
         contents, offsets = images.views(worker.buffer, *run.job.sizes)
         evidence = executor.execute(self._backends[run.backend], run.job, contents, offsets)
+        evidence, self._latest = replace(evidence, after=self._latest), run.backend
         if run.settle_seconds and not evidence.poisoned:
             time.sleep(run.settle_seconds)
             evidence = replace(evidence, poisoned=_late_error(executor.device))
