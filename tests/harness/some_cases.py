@@ -5,7 +5,6 @@ from __future__ import annotations
 from backends.contract import Direction, Memory
 from strategies.case import Case, Pool, Submission, Tensor
 
-
 Ids = tuple[int, ...]
 FEW: tuple[Ids, Ids] = ((2, 0, 1), (1, 3, 0))
 
