@@ -153,9 +153,7 @@ def first_size_for_all(
     _move((source, destination, rows[0][2]) for source, destination, _ in rows)
 
 
-def byte_past_the_end(
-    s: torch.Tensor, d: torch.Tensor, n: torch.Tensor, is_src_access_order_any: bool = False
-) -> None:
+def byte_past_the_end(s: torch.Tensor, d: torch.Tensor, n: torch.Tensor, is_src_access_order_any: bool = False) -> None:
     """Writes a zero behind each block."""
     for source, destination, size in _rows(s, d, n):
         ctypes.memmove(destination, source, size)
@@ -185,9 +183,7 @@ def off_by_one_block(s: torch.Tensor, d: torch.Tensor, n: torch.Tensor, is_src_a
     _move([*rows[:3], *((source, destination + size, size) for source, destination, size in rows[3:])])
 
 
-def swapped_direction(
-    s: torch.Tensor, d: torch.Tensor, n: torch.Tensor, is_src_access_order_any: bool = False
-) -> None:
+def swapped_direction(s: torch.Tensor, d: torch.Tensor, n: torch.Tensor, is_src_access_order_any: bool = False) -> None:
     """From destination to source."""
     _move((destination, source, size) for source, destination, size in _rows(s, d, n))
 
@@ -287,9 +283,7 @@ def first_and_last_look_consecutive(
 _previous: list[Row] = []
 
 
-def stale_descriptors(
-    s: torch.Tensor, d: torch.Tensor, n: torch.Tensor, is_src_access_order_any: bool = False
-) -> None:
+def stale_descriptors(s: torch.Tensor, d: torch.Tensor, n: torch.Tensor, is_src_access_order_any: bool = False) -> None:
     """As many rows as in the call before: taken for the same rows."""
     rows = _rows(s, d, n)
     if len(rows) != len(_previous):
