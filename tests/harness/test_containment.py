@@ -27,7 +27,7 @@ from tests.planted.hunting import bench_at, device_server
 
 DEADLINE = 0.3  # seconds
 HEALTHY = "tests.planted.wrong:plain_loop"
-HARMLESS, HARMFUL = load(TRIGGER // 2), load(2 * TRIGGER + 24)
+HARMLESS, HARMFUL = load(TRIGGER // 2), load(2 * TRIGGER)
 DEATHS = {
     "segfault": "signal SIGSEGV",
     "kills_itself": "signal SIGKILL",
@@ -122,6 +122,7 @@ def test_hang_is_a_verdict(name: str, hasty: Bench) -> None:
     assert failure.verdict.findings[0].requirement == req.HANG
     assert failure.verdict.findings[0].sentence.startswith("the case did not end: no answer within ")
     smallest(failure)
+    print(f"{failure.shrinking} runs, {hasty.runner.restarts} restarts, {time.monotonic() - begun:.1f} s")
     assert time.monotonic() - begun < 45
     assert hasty.incidents.read() == []
 
