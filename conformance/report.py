@@ -166,7 +166,10 @@ def _running(work: Path) -> list[str]:
     """What the journals name as running, once nothing runs any more."""
     found = []
     for path in sorted(work.glob("*.journal")):
-        journal = Journal(path)
+        try:
+            journal = Journal(path)
+        except OSError:  # the disk is full, and was when this one could not be made
+            continue
         entry = journal.read()
         journal.close()
         if entry.running:

@@ -42,6 +42,7 @@ from conformance.job import Job, prepare
 from strategies.case import Case
 
 CONNECT_SECONDS = 180.0  # for a server that still loads torch
+GONE_SECONDS = 2.0  # for a server that has answered before: it listens as long as it lives
 SETTLE_SECONDS = 0.3  # in a clean process, for an error that surfaces late
 FIRST_CASE_SECONDS = 60.0  # more for a backend's first case in a process: kernels are compiled then
 FIRST_CASE_SLACK = 4.0  # once a first case has ended, later ones get so many times what it took
@@ -60,9 +61,10 @@ class DeviceClient:
     _buffer: SharedImages = field(default_factory=SharedImages)
     _supports: dict[str, Support] = field(default_factory=dict)
     _ticket: int = 0
+    _patience: float = CONNECT_SECONDS  # for the server
     _answered: int = 0  # the latest ticket that was answered
     _first_case: dict[str, float] = field(default_factory=dict)  # seconds more for a backend's first case
-    _job: Job = field(init=False)
+    _job: Job = field(init=False, repr=False)
 
     @property
     def device(self) -> Device:
@@ -171,7 +173,8 @@ class DeviceClient:
         give_up = time.monotonic() + CONNECT_SECONDS
         while self._channel is None:
             try:
-                self._channel = _Channel(device_address(self.address, self.index), self.worker)
+                self._channel = _Channel(device_address(self.address, self.index), self.worker, self._patience)
+                self._patience = GONE_SECONDS
             except (EOFError, OSError) as error:
                 if time.monotonic() > give_up:
                     raise DeviceUnavailable(f"device {self.index}: its process does not answer ({error})") from error
@@ -184,10 +187,14 @@ class DeviceClient:
 
     @contextmanager
     def _clean(self) -> Iterator[_Channel]:
-        control = _connect(self.address)
+        control = _connect(self.address, self._patience)
         try:
             control.send(AskClean(self.index))
-            channel = _Channel(control.recv(), self.worker)
+            try:
+                address = control.recv()
+            except (EOFError, OSError) as error:
+                raise DeviceUnavailable("the server can't start another device process; see the report's disk") from error
+            channel = _Channel(address, self.worker, GONE_SECONDS)
             try:
                 yield channel
             finally:
@@ -201,7 +208,7 @@ class DeviceClient:
         return self._fate(channel.pid)
 
     def _fate(self, pid: int) -> Death:
-        control = _connect(self.address)
+        control = _connect(self.address, GONE_SECONDS)
         try:
             control.send(AskFate(pid))
             death: Death = control.recv()
@@ -215,8 +222,8 @@ class DeviceClient:
 class _Channel:
     """A connection to one device process."""
 
-    def __init__(self, address: str, worker: str) -> None:
-        self._connection = _connect(address)
+    def __init__(self, address: str, worker: str, patience: float) -> None:
+        self._connection = _connect(address, patience)
         self._shared = -1
         self._known: dict[str, Support] = {}
         self.warm: set[str] = set()  # backends whose kernels may be compiled already
@@ -268,8 +275,8 @@ class _Channel:
             self._connection.close()
 
 
-def _connect(address: str) -> Connection:
-    give_up = time.monotonic() + CONNECT_SECONDS
+def _connect(address: str, patience: float) -> Connection:
+    give_up = time.monotonic() + patience
     while True:
         try:
             return sockets.connect(address)

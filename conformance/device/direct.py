@@ -27,7 +27,7 @@ class DirectRunner:
     platform: str
     index: int
     restarts: int = 0
-    _job: Job = field(init=False)
+    _job: Job = field(init=False, repr=False)
     _offsets: Descriptors = field(init=False)
     _images: Images = field(init=False)
     _executor: Executor | None = None

@@ -18,6 +18,7 @@ SLOT_BYTES = 4 << 20
 # running slot or -1, cases begun, ticket, begun, deadline, lengths of the three slots, other requests begun
 _HEAD = struct.Struct("<iiqddiiii")
 _BESIDE = 2  # the slot of requests that are no case
+_SLOTS = (SLOT_BYTES, SLOT_BYTES, 64 << 10)
 _WORKER = struct.Struct("<64s")
 _FIRST = 256
 
@@ -42,7 +43,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        size = _FIRST + 3 * SLOT_BYTES
+        size = _FIRST + sum(_SLOTS)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             os.posix_fallocate(descriptor, 0, size)
@@ -57,7 +58,7 @@ class Journal:
         _, cases, _, _, _, *lengths, others = _HEAD.unpack_from(self._map)
         cases, others = cases + case, others + (not case)
         slot = cases % 2 if case else _BESIDE
-        data = text.encode()[:SLOT_BYTES]
+        data = text.encode()[: _SLOTS[slot]]
         start = _FIRST + slot * SLOT_BYTES
         self._map[start : start + len(data)] = data
         lengths[slot] = len(data)

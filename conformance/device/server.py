@@ -136,8 +136,12 @@ class Server:
 
     def _start(self, index: int) -> None:
         journal = Path(self.settings.folder) / f"device-{index}.journal"
-        child = fork(self.platform, index, self._listeners[index], journal, single=False)
-        self._children[child.pid] = child
+        try:
+            child = fork(self.platform, index, self._listeners[index], journal, single=False)
+        except OSError as error:
+            self._give_up(index, f"device {index}: no process, for {journal} can't be made: {error.strerror}")
+        else:
+            self._children[child.pid] = child
 
     def _start_clean(self, index: int) -> str:
         self._clean += 1
