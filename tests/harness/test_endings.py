@@ -195,7 +195,7 @@ def test_main_process_killed(start: Callable[..., Started]) -> None:
     (lost,) = report.lost_cases
     assert '"backend":"tests.planted.deadly:slow"' in lost
     assert Case.from_json(json.loads(lost)["case"]).round_trip
-    assert all(count.open in (1, 2) for count in report.counts.values())
+    assert min(count.open for count in report.counts.values()) >= 1
 
 
 def test_worker_killed(start: Callable[..., Started]) -> None:
