@@ -32,8 +32,7 @@ def explore(
     """Call `attempt` with `examples` values drawn from the seed `number`, with smaller ones once it raised `failed`;
     whether it did. Failures that come and go count. With `database`, those of earlier runs are tried first."""
 
-    @seed(number)
-    @settings(
+    @settings(  # above the seed, which turns the database off in whatever settings it finds
         max_examples=examples,
         database=DirectoryBasedExampleDatabase(database) if database else None,
         deadline=None,
@@ -45,6 +44,7 @@ def explore(
         print_blob=False,
         backend="hypothesis",
     )
+    @seed(number)
     @given(strategy)
     def quietly(value: Any) -> None:
         attempt(value)
