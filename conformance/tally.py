@@ -72,6 +72,8 @@ class Tally:
     def _row(self, key: Key) -> int:
         row = self._rows.get(key)
         if row is None:
+            if len(self._rows) == ROWS:
+                raise IndexError(f"no row is left for {key}: {ROWS} at most")
             row = self._rows[key] = len(self._rows)
             with self._names.open("a") as file:
                 file.write(json.dumps([key.backend, key.requirement]) + "\n")
