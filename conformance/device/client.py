@@ -193,7 +193,8 @@ class DeviceClient:
             try:
                 address = control.recv()
             except (EOFError, OSError) as error:
-                raise DeviceUnavailable("the server can't start another device process; see the report's disk") from error
+                said = "the server can't start another device process; see the disk of the report"
+                raise DeviceUnavailable(said) from error
             channel = _Channel(address, self.worker, GONE_SECONDS)
             try:
                 yield channel
