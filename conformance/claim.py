@@ -182,7 +182,9 @@ class Claim:
 
     @property
     def _database(self) -> Path | None:
-        return Path(self.run.settings.database) if self.run.settings.database else None
+        """A folder for each claim about each backend: what failed for one means something else to another."""
+        database = self.run.settings.database
+        return Path(database) / self.kind.name / failures.file_name(self.backend) if database else None
 
     @property
     def _folder(self) -> Path:

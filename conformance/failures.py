@@ -26,9 +26,13 @@ def similar(folder: Path, backend: str, verdict: Verdict) -> list[Path]:
     return sorted(folder.glob(f"{_stem(backend, verdict)}-*.json"))
 
 
+def file_name(backend: str) -> str:
+    """The backend's name with what a file's can't hold replaced."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", backend)
+
+
 def _stem(backend: str, verdict: Verdict) -> str:
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", backend)
-    return f"{name}-{verdict.findings[0].requirement}"
+    return f"{file_name(backend)}-{verdict.findings[0].requirement}"
 
 
 def backend_of(path: Path) -> str | None:
