@@ -221,18 +221,19 @@ def _rows_cell(pool: Pool, need: int) -> str:
     return "page-aligned" if steps[-1] % PAGE == 0 else "padded"
 
 
-def _offset_cells(at: Offsets, need: int) -> Iterable[str]:
+def _offset_cells(at: Offsets, need: int) -> Cells:
     if int(at.max()) + need <= LINES[0] - NEAR_LINE:
-        yield "low"
-        return
+        return ("low",)
+    cells = []
+    near = max(NEAR_LINE, 2 * need)
     for line in LINES:
         if ((at < line) & (at + need > line)).any():
-            yield f"across {LINE_NAMES[line]}"
-        near = max(NEAR_LINE, 2 * need)
+            cells.append(f"across {LINE_NAMES[line]}")
         if ((at + need <= line) & (at + need > line - near)).any():
-            yield f"below {LINE_NAMES[line]}"
+            cells.append(f"below {LINE_NAMES[line]}")
         if ((at >= line) & (at < line + near)).any():
-            yield f"above {LINE_NAMES[line]}"
+            cells.append(f"above {LINE_NAMES[line]}")
+    return tuple(cells) or ("high, beside no line",)
 
 
 def _id_cells(ids: Offsets, pool: Pool) -> Iterable[str]:
