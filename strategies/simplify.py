@@ -110,9 +110,15 @@ def _tensor_changes(tensor: Tensor) -> Iterator[Callable[[], Tensor]]:
     yield lambda: replace(tensor, destinations=tuple(range(count)))
     yield lambda: replace(tensor, sources=_ranked(tensor.sources))
     yield lambda: replace(tensor, destinations=_ranked(tensor.destinations))
+    for side in ("sources", "destinations"):
+        least = min(getattr(tensor, side), default=0)
+        for power in reversed(range(least.bit_length())):
+            if 1 << power < least:  # all the way down to 0 is tried above
+                yield lambda side=side, by=1 << power: _with_lower_ids(tensor, side, by)  # type: ignore[misc]
     yield lambda: _fitted(tensor)
-    for size in (1, tensor.page_bytes // 2, 1 << (tensor.page_bytes.bit_length() - 1), tensor.page_bytes - 1):
-        if 1 <= size < tensor.page_bytes:
+    page = tensor.page_bytes
+    for size in (1, page // 2, 1 << (page.bit_length() - 1), page - 16, page - 1):  # 16 less has the same residue
+        if 1 <= size < page:
             yield lambda size=size: _with_page(tensor, size)  # type: ignore[misc]
     for side in ("source", "destination"):
         pool: Pool = getattr(tensor, side)
@@ -135,6 +141,11 @@ def _ranked(ids: tuple[int, ...]) -> tuple[int, ...]:
     """The same order with the smallest ids that have it."""
     rank = {block: i for i, block in enumerate(sorted(set(ids)))}
     return tuple(rank[block] for block in ids)
+
+
+def _with_lower_ids(tensor: Tensor, side: str, by: int) -> Tensor:
+    lower = tuple(block - by for block in getattr(tensor, side))
+    return replace(tensor, sources=lower) if side == "sources" else replace(tensor, destinations=lower)
 
 
 def _fitted(tensor: Tensor) -> Tensor:
