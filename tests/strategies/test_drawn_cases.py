@@ -117,7 +117,7 @@ def test_undefined_cases_write_a_place_twice(scope: Scope) -> None:
 def test_malformed_cases_are_valid_but_for_one_thing(scope: Scope) -> None:
     met: set[Malformed | None] = set()
 
-    @settings(QUICK, max_examples=100)
+    @settings(QUICK, max_examples=300)
     @given(malformed_cases(scope))
     def check(case: Case) -> None:
         met.add(case.submission.malformed)
