@@ -100,7 +100,7 @@ def _copies(scope: Scope, count: int, number: int) -> list[Case]:
     chosen = _Chosen()
     rest: list[Case] = []
     for batch in range(MOST_BATCHES):
-        for case in _drawn(cases(scope), BATCH, number + batch):
+        for case in drawn(cases(scope), BATCH, number + batch):
             if len(chosen.cases) < count and chosen.gains(case, wanted):
                 chosen.take(case)
             else:
@@ -133,13 +133,13 @@ def _others(scope: Scope, name: str, count: int, number: int) -> Iterator[Case]:
         "malformed": malformed_cases,
         "round trip": round_trips,
     }
-    small = (case for case in _drawn(strategies[name](scope), 4 * count, number) if len(case.dumps()) <= FILL_LINE)
+    small = (case for case in drawn(strategies[name](scope), 4 * count, number) if len(case.dumps()) <= FILL_LINE)
     unlike = {case.dumps(): case for case in small}
     yield from list(unlike.values())[:count]
 
 
-def _drawn(strategy: st.SearchStrategy[Case], count: int, number: int) -> list[Case]:
-    """So many cases in the order in which they are drawn, small ones only."""
+def drawn(strategy: st.SearchStrategy[Case], count: int, number: int) -> list[Case]:
+    """The small ones among so many drawn cases, in the order in which they come."""
     found: list[Case] = []
 
     @seed(number)
