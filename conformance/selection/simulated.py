@@ -68,7 +68,6 @@ def batch_api(platform: str) -> str | None:
     return DEVICES[platform].batch_api if platform in DEVICES else None
 
 
-
 def _load_of_small_pages(device: Device, memory: Memory) -> Facts:
     return facts_on(device, direction=Direction.LOAD, host_memory=memory, page_sizes=(512,), descriptors=64)
 
