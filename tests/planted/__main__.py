@@ -21,11 +21,20 @@ def main(seed: int) -> None:
     ):
         for fault in FAULTS:
             catch = hunt(bench, fault.backend, fault.kind, seed=seed)
-            drawn = hunt(bench, fault.backend, fault.kind, seed=seed, listed=False, shrink=False)
+            drawn = (
+                hunt(bench, fault.backend, fault.kind, seed=seed, listed=False, shrink=False) if fault.seeds else None
+            )
             assert catch.failure is not None
             _, descriptors, _, page_bytes, _ = size(catch.case)
             requirement = catch.failure.verdict.findings[0].requirement
-            cells = (requirement, catch.cases, drawn.cases, descriptors, page_bytes, f"{catch.seconds:.1f}")
+            cells = (
+                requirement,
+                catch.cases,
+                drawn.cases if drawn else "-",
+                descriptors,
+                page_bytes,
+                f"{catch.seconds:.1f}",
+            )
             print(" | ".join([fault.attribute, *map(str, cells)]), flush=True)
 
 
