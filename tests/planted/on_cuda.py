@@ -28,7 +28,7 @@ _kernel = TritonCopy()
 @triton.jit
 def _read(address, sink, words: tl.constexpr):
     """Read `words` 8-byte words at `address`; their sum goes to `sink`, so that the reads stay."""
-    pointer = address.to(tl.pointer_type(tl.int64))
+    pointer = tl.cast(address, tl.int64).to(tl.pointer_type(tl.int64))  # a small integer comes as int32
     tl.store(sink, tl.sum(tl.load(pointer + tl.arange(0, words))))
 
 
