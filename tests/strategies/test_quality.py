@@ -47,7 +47,7 @@ class Fault:
     descriptors: int = 1
     pages: tuple[int, ...] | None = (1,)  # bytes of a page, by tensor; None: any
     largest_id: int | None = None  # of the destination; None: any
-    oddities: int = 0  # of submission, fences, pools and pieces: what a person would have to wonder about
+    oddities: int = 0  # at most: of submission, fences, pools and pieces: what a person would have to wonder about
     scope: Scope = CPU
     kind: ClaimKind = COPY
 
@@ -77,9 +77,13 @@ def destinations(case: Case) -> set[int]:
     }
 
 
-def false_run(tensor: Tensor) -> bool:
-    ids = tensor.sources
-    return len(ids) > 2 and ids[-1] - ids[0] == len(ids) - 1 and any(b - a != 1 for a, b in pairwise(ids))
+def odd_and_unlike(tensor: Tensor) -> bool:
+    at, to = tensor.source.origin % 16, tensor.destination.origin % 16
+    return at % 2 == to % 2 == 1 and at != to
+
+
+def descent(tensor: Tensor) -> bool:
+    return any(b == a - 1 for a, b in pairwise(tensor.sources))
 
 
 def hole(tensor: Tensor) -> bool:
@@ -88,7 +92,8 @@ def hole(tensor: Tensor) -> bool:
 
 
 def across(case: Case) -> bool:
-    return any(at < LINE < at + case.tensors[0].page_bytes for at in destinations(case))
+    far = destination_footprint(case).span > LINE
+    return far and any(at < LINE < at + case.tensors[0].page_bytes for at in destinations(case))
 
 
 FAULTS = (
@@ -155,7 +160,7 @@ FAULTS = (
         pages=(2,),
         oddities=1,
     ),
-    Fault("mapping", "ends that look like a run", lambda c: any(false_run(t) for t in pages(c)), descriptors=3),
+    Fault("mapping", "a step down taken for one up", lambda c: any(descent(t) for t in pages(c)), descriptors=2),
     Fault(
         "mapping",
         "a block to its own number",
@@ -186,7 +191,7 @@ FAULTS = (
     Fault(
         "addresses",
         "both odd, and unlike",
-        lambda c: any(s % 2 and d % 2 and s % 16 != d % 16 for s in sources(c) for d in destinations(c)),
+        lambda c: any(odd_and_unlike(t) for t in pages(c)),
     ),
     Fault("addresses", "a source offset above 2^31", lambda c: any(at > 1 << 31 for at in sources(c))),
     Fault(
@@ -195,7 +200,7 @@ FAULTS = (
         lambda c: any(at > 1 << 40 for at in destinations(c)),
         largest_id=(1 << 40) - 4095,
     ),
-    Fault("addresses", "a page across a 4 GiB line", across, pages=None),
+    Fault("addresses", "a page across a 4 GiB line", across, pages=None, oddities=1),
     Fault(
         "memory",
         "the seam between registrations",
@@ -331,7 +336,7 @@ def test_it_is_found_and_shrinks_to_its_minimum(fault: Fault) -> None:
     assert case.descriptors == fault.descriptors, case.dumps()
     assert fault.pages in (None, tuple(tensor.page_bytes for tensor in case.tensors)), case.dumps()
     assert fault.largest_id is None or max(case.tensors[0].destinations) == fault.largest_id, case.dumps()
-    assert oddities(case) == fault.oddities, case.dumps()
+    assert oddities(case) <= fault.oddities, case.dumps()
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=named)
