@@ -135,25 +135,27 @@ def test_shrinking_stays_with_one_requirement() -> None:
     assert page(failure.case) == 500
 
 
-def test_shrinking_costs_a_bounded_number_of_processes() -> None:
+def test_shrinking_costs_a_bounded_number_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once shrinking has broken its share of processes, no new case is run."""
-    recorder = Recorder(lambda case: failed(req.FAULT, Kind.FAULT) if page(case) > 1 else PASSED)
-    failure = recorder.search(pages(1 << 40), Plan(50, 1, None))
+    recorder = Recorder(lambda case: failed(req.FAULT, Kind.FAULT) if page(case) >= 777 else PASSED)
+    monkeypatch.setattr(searching, "SHRINK_BREAKS", 4)
+    failure = recorder.search(pages(), Plan(50, 1, None))
     assert failure is not None
-    assert sum(recorder.rule(case).failed for case in recorder.ran) <= searching.SHRINK_BREAKS
+    assert sum(recorder.rule(case).failed for case in recorder.ran) == 4
 
 
 def test_shrinking_takes_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once its time is over, shrinking ends at once with what it has."""
-    monkeypatch.setattr(searching, "SHRINK_SECONDS", 0.2)
+    monkeypatch.setattr(searching, "SHRINK_SECONDS", 0.05)
 
     def slow(case: Case) -> Verdict:
-        time.sleep(0.01)
-        return failed()
+        time.sleep(0.02)
+        return failed() if page(case) >= 777 else PASSED
 
-    begun = time.monotonic()
-    assert Recorder(slow).search(pages(1 << 40).filter(lambda case: True), Plan(50, 1, None)) is not None
-    assert time.monotonic() - begun < 3
+    recorder = Recorder(slow)
+    failure = recorder.search(pages(), Plan(50, 1, None))
+    assert failure is not None
+    assert 1 <= failure.shrinking <= 4
 
 
 def test_what_is_not_worth_shrinking_is_not_run_again() -> None:
