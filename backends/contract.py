@@ -140,6 +140,15 @@ class Support:
     relative_cost: int = 1  # how many times fewer cases a budget holds (an interpreter, say)
     unavailable: str | None = None  # why this backend can't run on this device at all
 
+    def __post_init__(self) -> None:
+        for name in ("size_multiple", "address_multiple", "relative_cost"):
+            if type(getattr(self, name)) is not int or getattr(self, name) < 1:
+                raise ValueError(f"Support.{name}: {getattr(self, name)!r}, may be a whole number from 1 on")
+        for name in ("max_descriptors", "max_bytes"):
+            limit = getattr(self, name)
+            if limit is not None and (type(limit) is not int or limit < 0):
+                raise ValueError(f"Support.{name}: {limit!r}, may be a whole number from 0 on, or None")
+
     def not_tried(self, ask: Ask) -> str | None:
         """Why a copy is refused on the declaration alone, or None."""
         if self.unavailable:

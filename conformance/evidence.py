@@ -32,6 +32,7 @@ class Evidence:
     output: str = ""  # the tail of what the device process printed before it died
     previous: str = ""  # the request before, where the process died: who may have caused it
     after: str = ""  # the backend of the case that its process ran before
+    first: bool = False  # the first case of its backend in its process, which may have compiled something
     pid: int = 0
     serial: int = 0  # which case of its process this was, from 1
     seconds: Mapping[str, float] = field(default_factory=dict)  # by phase

@@ -47,10 +47,11 @@ def coverage_gaps(settings: RunSettings, counts: dict[Key, Count], ledger: Ledge
 
     A backend that failed has stopped early, and one whose tests were deselected has not tried: neither is judged."""
     reasons = []
-    for backend in sorted(ledger.coverage):
-        if _any_failed(counts, backend) or not _copied_whole(backend, ledger):
+    for backend in settings.backends:
+        if _any_failed(counts, backend) or not _copied_whole(backend, ledger) or backend in ledger.unavailable:
             continue
-        coverage = Coverage.from_json(ledger.coverage[backend])
+        found = ledger.coverage.get(backend)
+        coverage = Coverage.from_json(found) if found else Coverage()
         if not coverage.moved_bytes or not coverage.compared_bytes:
             reasons.append(
                 f"{backend}, {req.BYTES_COVERED}: {coverage.moved_bytes} bytes moved, "

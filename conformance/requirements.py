@@ -67,8 +67,9 @@ REQUIREMENTS = (
     Requirement(
         UNDEFINED,
         "With duplicate or overlapping destinations, which the drivers leave undefined, the backend refuses before "
-        "writing, or the duplicated block holds one of the contents copied to it; everything else is as required.",
-        "Undefined may mean either order; it may not mean a third content or a stray write.",
+        "writing, or each byte of the duplicated block is that of one of the contents copied to it; everything else is "
+        "as required.",
+        "Undefined may mean any order, piece by piece; it may not mean a byte from elsewhere or a stray write.",
     ),
     Requirement(
         REJECTED,

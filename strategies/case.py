@@ -19,6 +19,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 from backends.contract import Direction, Memory, Stream
 
 FORMAT = 1
+MOST_DESCRIPTORS = 1 << 20
+MOST_MOVED = 1 << 28  # bytes
+MOST_OFFSET = 1 << 46  # bytes; user addresses of today's machines have 47 bits
 
 
 class CaseError(ValueError):
@@ -156,7 +159,7 @@ class Case:
             data = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise CaseError(f"{path}: {error.strerror}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CaseError(f"{path}: not JSON ({error})") from error
         try:
             return cls.from_json(data["case"] if isinstance(data, dict) and "case" in data else data)
@@ -174,6 +177,7 @@ class Case:
 def check(case: Case) -> None:
     """Raise CaseError unless the case can be built: ids in their pools, blocks apart, pieces inside their page."""
     _require(len(case.tensors) >= 1, "tensors: at least one")
+    _check_limits(case)
     for side, memory, on_device in (
         ("source_memory", case.source_memory, case.direction.source_on_device),
         ("destination_memory", case.destination_memory, case.direction.destination_on_device),
@@ -199,7 +203,11 @@ def check(case: Case) -> None:
         submission.malformed is None or (case.descriptors > 0 and submission.calls == 1),
         "submission.malformed: one call of one descriptor or more",
     )
-    _require(case.seed >= 0, f"seed: {case.seed}, may be 0 or more")
+    _require(0 <= case.seed < MOST_OFFSET, f"seed: {case.seed}, may be 0 or more, below 2^46")
+    _require(
+        submission.malformed is None or not submission.zero_entries,
+        "submission: a malformed batch has no zero_entries, which would make some spoiled descriptors well-formed",
+    )
     for fence, pool, which in (
         (case.source_fence, case.tensors[0].source, "source"),
         (case.destination_fence, case.tensors[0].destination, "destination"),
@@ -208,6 +216,27 @@ def check(case: Case) -> None:
             fence is not Fence.BEFORE or pool.origin == 0,
             f"{which}_fence: before, so tensors[0].{which}.origin must be 0, not {pool.origin}",
         )
+
+
+def _check_limits(case: Case) -> None:
+    """Before anything is expanded: no case may take more memory or time than a machine has."""
+    descriptors = case.descriptors
+    _require(descriptors <= MOST_DESCRIPTORS, f"tensors: {descriptors} descriptors in all, at most {MOST_DESCRIPTORS}")
+    moved = 0
+    for index, tensor in enumerate(case.tensors):
+        runs = sum(run.nbytes * run.count for run in tensor.runs)
+        moved += len(tensor.sources) * max(tensor.page_bytes, runs)
+        numbers = [tensor.page_bytes]
+        for pool in (tensor.source, tensor.destination):
+            numbers += [pool.blocks, pool.stride, pool.per_chunk, pool.chunk_stride, pool.origin]
+            row = max(pool.chunk_stride, pool.per_chunk * pool.stride)
+            numbers.append(pool.origin + (pool.blocks // max(pool.per_chunk, 1) + 1) * row)
+        for run in tensor.runs:
+            numbers += [run.nbytes, run.count, run.source, run.destination, run.source_step, run.destination_step]
+            numbers += [run.count * run.source_step, run.count * run.destination_step]
+        worst = max(numbers, key=abs)
+        _require(abs(worst) < MOST_OFFSET, f"tensors[{index}]: {worst} bytes or blocks, beyond any address")
+    _require(moved <= MOST_MOVED, f"tensors: {moved} bytes to copy, at most {MOST_MOVED}")
 
 
 def _check_tensor(where: str, tensor: Tensor, case: Case) -> None:

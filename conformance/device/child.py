@@ -34,6 +34,7 @@ class Child:
     output: int  # descriptor of the anonymous file it prints into
     single: bool
     killed: str = ""  # why the server ended it
+    overdue: bool = False  # at the latest look
     hang: bool = False
     said: bytes = b""  # the end of what it printed before its file started over
 
@@ -48,7 +49,8 @@ class Child:
         """End it when its request is overdue or it uses too much memory."""
         if self.killed:
             return
-        if self.journal.overdue():
+        before, self.overdue = self.overdue, self.journal.overdue()
+        if before and self.overdue:
             entry = self.journal.read()
             self.kill(f"no answer within {entry.deadline - entry.begun:.1f} s", hang=True)
         elif (used := _resident(self.pid)) > memory_bytes:

@@ -156,7 +156,7 @@ class DeviceClient:
             deadline += self._first_case.get(backend, FIRST_CASE_SECONDS)
         evidence = channel.run(Run(self._ticket, backend, job, text, deadline, settle))
         self._answered = self._ticket
-        if first:
+        if evidence.first:
             took = FIRST_CASE_SLACK * sum(evidence.seconds.values())
             self._first_case[backend] = max(took, self._first_case.get(backend, 0.0))
         return evidence

@@ -19,6 +19,7 @@ SLOT_BYTES = 4 << 20
 _HEAD = struct.Struct("<iiqddiiii")
 _BESIDE = 2  # the slot of requests that are no case
 _SLOTS = (SLOT_BYTES, SLOT_BYTES, 64 << 10)
+_RUNNING = struct.Struct("<i")  # the first field of the head
 _WORKER = struct.Struct("<64s")
 _FIRST = 256
 
@@ -64,11 +65,13 @@ class Journal:
         lengths[slot] = len(data)
         _WORKER.pack_into(self._map, 128, worker.encode()[:64])
         now = time.monotonic()
-        _HEAD.pack_into(self._map, 0, slot, cases, ticket, now, now + deadline_seconds, *lengths, others)
+        head = _HEAD.pack(slot, cases, ticket, now, now + deadline_seconds, *lengths, others)
+        self._map[_RUNNING.size : _HEAD.size] = head[_RUNNING.size :]
+        self._map[: _RUNNING.size] = head[: _RUNNING.size]  # last: who sees it running sees its deadline
 
     def end(self) -> None:
         """Note that the request ended."""
-        struct.pack_into("<i", self._map, 0, -1)
+        self._map[: _RUNNING.size] = _RUNNING.pack(-1)
 
     def overdue(self) -> bool:
         """Whether a request is running past its deadline."""

@@ -6,6 +6,7 @@ when it takes the process down the server says so.
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import selectors
@@ -53,6 +54,7 @@ class DeviceProcess:
     _workers: dict[Connection, _Worker] = field(default_factory=dict)
     _backends: dict[str, Backend] = field(default_factory=dict)
     _latest: str = ""  # the backend of the case before
+    _ran: set[str] = field(default_factory=set)  # backends that have run a case
 
     def serve(self) -> str:
         """Run until the device is in error (returns its text) or, with `single`, until the connection closes."""
@@ -102,9 +104,8 @@ class DeviceProcess:
             os.close(descriptor)
         elif isinstance(message, Describe):
             self.journal.begin(worker.name, LOADING, message.text, DESCRIBE_SECONDS, case=False)
-            description = self._describe(message.backend, welcome.device)
+            connection.send(self._describe(message.backend, welcome.device))
             self.journal.end()
-            connection.send(description)
         elif isinstance(message, Run):
             assert executor is not None
             evidence = self._run(worker, message, executor)
@@ -134,7 +135,9 @@ class DeviceProcess:
         self.journal.begin(worker.name, run.ticket, run.text, run.deadline_seconds)
         contents, offsets = images.views(worker.buffer, *run.job.sizes)
         evidence = executor.execute(self._backends[run.backend], run.job, contents, offsets)
-        evidence, self._latest = replace(evidence, after=self._latest), run.backend
+        evidence = replace(evidence, after=self._latest, first=run.backend not in self._ran)
+        self._latest = run.backend
+        self._ran.add(run.backend)
         if run.settle_seconds and not evidence.poisoned:
             time.sleep(run.settle_seconds)
             evidence = replace(evidence, poisoned=_late_error(executor.device))
@@ -189,10 +192,15 @@ def _load(name: str) -> tuple[Backend | None, str]:
 
 
 def _declared(backend: Backend, device: Device) -> tuple[Support | None, str]:
+    """The declaration as plain data, so that nothing of the backend's own decides in a worker."""
     try:
-        return backend.support(device), ""
+        support = backend.support(device)
+        if type(support) is not Support:
+            given = type(support).__name__
+            return None, f"backend {backend.name}: support() gave {given}, not a backends.contract.Support"
+        return Support.from_json(json.loads(json.dumps(support.to_json()))), ""
     except BaseException as error:
-        return None, f"backend {backend.name}: support() raised {type(error).__name__}: {error}"
+        return None, f"backend {backend.name}: support() can't be used: {type(error).__name__}: {error}"
 
 
 def _late_error(device: OpenDevice) -> str | None:

@@ -87,7 +87,7 @@ SHARED = (Run(0, 0, 4), Run(2, 4, 4))  # the sources overlap
             _change(source_memory=Memory.READ_ONLY, round_trip=True),
             "round_trip: a read-only source can't return",
         ),
-        (_change(seed=-1), "seed: -1, may be 0 or more"),
+        (_change(seed=-1), "seed: -1, may be 0 or more, below 2^46"),
         (_change(submission=Submission(calls=0)), "submission.calls: 0, may be 1 to 64"),
         (
             _change(submission=Submission(order_any=True, late_source=True)),
