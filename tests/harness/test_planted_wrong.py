@@ -25,6 +25,7 @@ def named(fault: Fault) -> str:
 def test_a_run_finds_it_and_makes_it_small(fault: Fault, bench: Bench) -> None:
     """With the gate budget a run fails by the right requirement, with a case no larger than it has to be."""
     catch = hunt(bench, fault.backend, fault.kind, seed=SEED)
+    fault.settle()
     verdict = _verdict(catch)
     print(f"{fault.attribute}: {verdict.findings[0].requirement} in case {catch.cases}; {catch.case.dumps()}")
     assert verdict.findings[0].requirement in fault.requirements, verdict.findings[0].sentence
@@ -40,6 +41,7 @@ def test_drawn_cases_alone_find_it(fault: Fault, bench: Bench) -> None:
     """Without the listed examples, each of several run seeds draws a case that fails by the right requirement."""
     for seed in range(1, fault.seeds + 1):
         catch = hunt(bench, fault.backend, fault.kind, seed=seed, listed=False, shrink=False)
+        fault.settle()
         verdict = _verdict(catch)
         print(f"{fault.attribute}, seed {seed}: {verdict.findings[0].requirement} in drawn case {catch.cases}")
         assert {finding.requirement for finding in verdict.findings} & set(fault.requirements)

@@ -21,9 +21,11 @@ def main(seed: int) -> None:
     ):
         for fault in FAULTS:
             catch = hunt(bench, fault.backend, fault.kind, seed=seed)
+            fault.settle()
             drawn = (
                 hunt(bench, fault.backend, fault.kind, seed=seed, listed=False, shrink=False) if fault.seeds else None
             )
+            fault.settle()
             assert catch.failure is not None
             _, descriptors, _, page_bytes, _ = size(catch.case)
             requirement = catch.failure.verdict.findings[0].requirement

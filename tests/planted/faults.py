@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from conformance import requirements as req
@@ -25,10 +26,15 @@ class Fault:
     kind: ClaimKind = COPY
     seeds: int = 3  # run seeds tried with drawn cases alone; none where they are too large to be drawn often
     alone: bool = True  # the shrunk case fails without the cases before it
+    lingers: float = 0.0  # seconds for which it may write into whatever runs after it
 
     @property
     def backend(self) -> str:
         return f"{MODULE}:{self.attribute}"
+
+    def settle(self) -> None:
+        """Wait until nothing of it can meet the next fault's cases."""
+        time.sleep(self.lingers)
 
     def too_large(self, case: Case) -> str:
         """In what the case is larger than it has to be, or ""."""
@@ -70,7 +76,7 @@ FAULTS = (
     Fault("wrong_from_shared_memory", (req.COPIED,)),
     Fault("IgnoresStream", (req.COPIED,), oddities=1),
     Fault("ReadsDescriptorsLate", (req.COPIED,), oddities=1),
-    Fault("WritesAfterSynchronise", (req.COPIED, req.UNTOUCHED)),
+    Fault("WritesAfterSynchronise", (req.COPIED, req.UNTOUCHED), lingers=0.2),
     Fault("zero_size_is_an_error", (req.DECLARED,)),
     Fault("undeclared_limit", (req.DECLARED,)),
     Fault("undeclared_maximum", (req.DECLARED,), descriptors=1025, seeds=1),
