@@ -49,6 +49,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     plugin.make_claims(metafunc)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     plugin.arrange(config, items)
 

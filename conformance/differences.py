@@ -191,10 +191,14 @@ def _origin(case: Case, side: str, start: int, stop: int, found: Bytes, before: 
         return "as before the copy: never written"
     if not part.any():
         return "zeros"
-    if side == "destination" and all(map(comes_from_source, part[:64])) and part.size >= 4:
+    if side == "destination" and part.size >= 4 and _from_source(case, part):
         at = before.source.tobytes().find(part[:64].tobytes())
         if at >= 0:
             name, first, _ = _Layout(case, "source").place(at)
             byte = source_footprint(case).arena_offset(at) - first
             return f"bytes of source {name.split(',')[0]}, from byte {byte} on"
-    return "bytes of the source" if side == "destination" and all(map(comes_from_source, part[:64])) else "other bytes"
+    return "bytes of the source" if side == "destination" and _from_source(case, part) else "other bytes"
+
+
+def _from_source(case: Case, part: Bytes) -> bool:
+    return all(comes_from_source(int(byte), case.seed) for byte in part[:64])

@@ -1,5 +1,8 @@
 """Run one job on an open device: build, fill, copy, synchronise, read back. Judges nothing.
 
+Only the stream that the copy was enqueued on is waited for before the arenas are read back: a copy that runs on
+another one, which nobody joined, has not been made.
+
 Runs in the process that owns the device; with isolation none that is the caller's own.
 """
 
@@ -74,12 +77,12 @@ class Executor:
                     source.upload_late(images.source, LATE_SECONDS)
                 kept = self._submit(backend, job, batch)
                 clock.mark("copy")
-            self.device.synchronize()
+                self.device.synchronize_stream()
             if back is not None:
                 source.upload(_wiped(images.source, job.seed))
                 with self.device.stream(job.submission.stream):
                     kept += self._submit(backend, job, back)
-                self.device.synchronize()
+                    self.device.synchronize_stream()
             clock.mark("synchronize")
         except BaseException as error:  # whatever a backend raises is evidence, SystemExit included
             failure = error
@@ -91,6 +94,7 @@ class Executor:
                 self.device.synchronize()
             source.download(images.source)
             destination.download(images.destination)
+            self.device.synchronize()  # whatever a backend left on other streams ends with its case
         except DeviceError as error:
             failure = error if failure is None or isinstance(failure, DeviceError) else failure
         clock.mark("read back")
@@ -102,7 +106,7 @@ class Executor:
         kept: list[object] = []
         for part in batch.split(submission.calls):
             if submission.malformed is not None:
-                arguments = spoil(part, submission.malformed, self.device.facts.platform)
+                arguments = spoil(part, submission.malformed, self.device.facts.platform, job.seed)
             else:
                 arguments = tuple(
                     self.device.descriptor_tensor(column) for column in (part.source, part.destination, part.sizes)

@@ -36,10 +36,13 @@ def count_reasons(counts: dict[Key, Count], lost: list[str]) -> list[str]:
     return reasons
 
 
-def test_reasons(ledger: Ledger) -> list[str]:
-    """Tests that were to run and never ended."""
+def test_reasons(ledger: Ledger, incomplete_counts: list[str]) -> list[str]:
+    """Tests that were to run and never ended, counts that were lost, declarations that change."""
     lost = sorted(set(ledger.collected) - set(ledger.ended))
-    return [f"{len(lost)} tests never ended, e.g. {lost[0]}"] if lost else []
+    reasons = [f"{len(lost)} tests never ended, e.g. {lost[0]}"] if lost else []
+    reasons += [f"the counts of {name} are not whole: one of its two files is missing" for name in incomplete_counts]
+    reasons += [f"{name} declares different things to different workers" for name in ledger.conflicts]
+    return reasons
 
 
 def coverage_gaps(settings: RunSettings, counts: dict[Key, Count], ledger: Ledger) -> list[str]:
@@ -85,6 +88,8 @@ def coverage_line(backend: str, found: dict[str, Any]) -> str:
 def left_out(settings: RunSettings, counts: dict[Key, Count], ledger: Ledger) -> list[str]:
     """Mandatory requirements that some backend was not held to: such a run is incomplete, not a pass."""
     notes = []
+    if ledger.deselected:
+        notes.append(f"{len(ledger.deselected)} tests were deselected, e.g. {ledger.deselected[0]}")
     tested = [name for name in settings.backends if name not in ledger.unavailable]
     held = {requirement: {key.backend for key in counts if key.requirement == requirement} for requirement in MANDATORY}
     for kind in KINDS:

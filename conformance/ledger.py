@@ -14,7 +14,7 @@ from strategies.coverage import Coverage
 class Ledger:
     """What workers wrote down beside their counts."""
 
-    collected: tuple[str, ...]  # tests of claims
+    collected: tuple[str, ...]  # tests of claims that were to run
     ended: tuple[str, ...]
     unavailable: dict[str, str]  # backend -> why it can't run here
     devices: dict[str, Any]  # index -> facts
@@ -24,6 +24,8 @@ class Ledger:
     cost: dict[str, float]  # phase -> seconds over all cases; "cases" counts them
     span: float  # seconds from the first device's answer to the last test's end
     notes: tuple[str, ...] = ()  # sentences for the report
+    deselected: tuple[str, ...] = ()  # tests of claims that the user left out
+    conflicts: tuple[str, ...] = ()  # backends that declared different things to different workers
 
     @property
     def rate(self) -> float:
@@ -41,11 +43,16 @@ def read_ledger(work: Path) -> Ledger:
     cost: dict[str, float] = {}
     spans: list[list[float]] = []
     notes: set[str] = set()
+    deselected: set[str] = set()
+    conflicts: set[str] = set()
     for path in sorted(work.glob("*.worker")):
         data = json.loads(path.read_text())
         collected |= set(data["collected"])
         ended |= set(data["ended"])
         notes |= set(data["notes"])
+        deselected |= set(data["deselected"])
+        known = merged["supports"]
+        conflicts |= {name for name, said in data["supports"].items() if known.get(name, said) != said}
         for name, table in merged.items():
             table.update(data[name])
         for backend, found in data["coverage"].items():
@@ -62,6 +69,8 @@ def read_ledger(work: Path) -> Ledger:
         seconds=seconds,
         cost=cost,
         notes=tuple(sorted(notes)),
+        deselected=tuple(sorted(deselected)),
+        conflicts=tuple(sorted(conflicts)),
         span=max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else 0.0,
         **merged,
     )

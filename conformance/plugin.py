@@ -24,6 +24,7 @@ from conformance.settings import RunSettings, SettingsError, decide, make_folder
 
 SETTINGS = pytest.StashKey[RunSettings]()
 SERVER = pytest.StashKey[ServerProcess]()
+OFFERED = pytest.StashKey[list[str]]()  # tests of claims, before any was deselected
 INPUT = "kvconform"
 
 
@@ -174,6 +175,7 @@ def make_claims(metafunc: pytest.Metafunc) -> None:
 def arrange(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Listed cases come first: what failed before is known soonest. Tests of --corpus go where none is given."""
     settings = config.stash.get(SETTINGS, None)
+    config.stash[OFFERED] = [item.nodeid for item in items if _to_count(item)]
     idle = [item for item in items if item.get_closest_marker("given") and not (settings and settings.corpus)]
     if idle:
         config.hook.pytest_deselected(items=idle)
@@ -181,11 +183,16 @@ def arrange(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name != "test_corpus.py")
 
 
+def _to_count(item: pytest.Item) -> bool:
+    return item.get_closest_marker("claim") is not None and item.get_closest_marker("given") is None
+
+
 def open_run(config: pytest.Config, items: list[pytest.Item]) -> Iterator[Run]:
     """The run, for as long as this process runs tests."""
     tests = [item.nodeid for item in items if item.get_closest_marker("claim")]
     run = Run(config.stash[SETTINGS], os.environ.get("PYTEST_XDIST_WORKER", "main"))
-    run.collected(tests)
+    offered = config.stash[OFFERED]
+    run.collected(tests, sorted(set(offered) - set(tests)))
     yield run
     run.close()
 

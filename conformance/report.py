@@ -136,7 +136,7 @@ def gather(settings: RunSettings, exit_status: int) -> Report:
     incidents = IncidentLog(work / "incidents.jsonl").read()
     lost = _running(work)
     uncovered = coverage_gaps(settings, counts, ledger)
-    reasons = [*count_reasons(counts, lost), *test_reasons(ledger), *uncovered]
+    reasons = [*count_reasons(counts, lost), *test_reasons(ledger, tally.halves(work)), *uncovered]
     reasons += [incident.sentence() for incident in incidents]
     if exit_status not in (0, 5) and not any(count.failed for count in counts.values()):
         reasons.append(f"pytest ended with status {exit_status}")

@@ -22,7 +22,16 @@ from strategies.coverage import Coverage
 
 
 def _new_ledger() -> dict[str, Any]:
-    return {"collected": [], "ended": [], "unavailable": {}, "devices": {}, "supports": {}, "seconds": {}, "notes": []}
+    return {
+        "collected": [],
+        "deselected": [],
+        "ended": [],
+        "unavailable": {},
+        "devices": {},
+        "supports": {},
+        "seconds": {},
+        "notes": [],
+    }
 
 
 @dataclass
@@ -70,9 +79,9 @@ class Run:
         if text not in self._ledger["notes"]:
             self._ledger["notes"].append(text)
 
-    def collected(self, tests: list[str]) -> None:
-        """Note the tests that have to end."""
-        self._ledger["collected"] = tests
+    def collected(self, tests: list[str], deselected: list[str]) -> None:
+        """Note the tests that have to end, and those that the user left out."""
+        self._ledger["collected"], self._ledger["deselected"] = tests, deselected
         self.save()
 
     def ended(self, test: str, backend: str, seconds: float) -> None:

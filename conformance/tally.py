@@ -80,10 +80,18 @@ class Tally:
         return row
 
 
+def halves(folder: Path) -> list[str]:
+    """Names of processes whose counts are not whole: one of their two files is missing."""
+    rows, counts = ({path.stem for path in folder.glob(f"*.{end}")} for end in ("rows", "counts"))
+    return sorted(rows ^ counts)
+
+
 def read(folder: Path) -> dict[Key, Count]:
     """The sums over all processes that counted in `folder`."""
     total: dict[Key, Count] = {}
     for names in sorted(folder.glob("*.rows")):
+        if not names.with_suffix(".counts").exists():
+            continue
         counts = np.fromfile(names.with_suffix(".counts"), np.int64).reshape(ROWS, len(COLUMNS))
         for row, line in enumerate(names.read_text().splitlines()):
             backend, requirement = json.loads(line)

@@ -65,7 +65,7 @@ def undefined_cases(scope: Scope) -> st.SearchStrategy[Case]:
 def malformed_cases(scope: Scope) -> st.SearchStrategy[Case]:
     """Small cases whose descriptors are spoilt in one way."""
     _validate(scope)
-    return st.builds(_malformed, _plain(scope), st.sampled_from(Malformed))
+    return st.builds(_malformed, _plain(scope), st.sampled_from(Malformed), between(0, 11))
 
 
 def limits(support: Support) -> tuple[str, ...]:
@@ -315,8 +315,9 @@ def _undefined(draw: st.DrawFn, scope: Scope) -> Case:
     return replace(case, tensors=(replace(tensor, destinations=tuple(destinations)),), undefined=True)
 
 
-def _malformed(case: Case, malformed: Malformed) -> Case:
-    return replace(case, submission=replace(case.submission, malformed=malformed))
+def _malformed(case: Case, malformed: Malformed, seed: int) -> Case:
+    """The seed chooses the argument that is spoiled."""
+    return replace(case, submission=replace(case.submission, malformed=malformed), seed=seed)
 
 
 def _refused(scope: Scope, case: Case) -> bool:

@@ -75,6 +75,10 @@ class OpenDevice(Protocol):
         """Make the stream of this kind the current one."""
         ...
 
+    def synchronize_stream(self) -> None:
+        """Wait for what is enqueued on the current stream, and for nothing else. Raises DeviceError."""
+        ...
+
     def synchronize(self) -> None:
         """Wait for everything on every stream of the device. Raises DeviceError with the driver's text."""
         ...

@@ -125,6 +125,9 @@ class CpuDevice:
         with cpu_stream.use(self._streams[kind]):
             yield
 
+    def synchronize_stream(self) -> None:
+        cpu_stream.current().synchronize()
+
     def synchronize(self) -> None:
         errors = []
         for stream in self._streams.values():
@@ -155,8 +158,8 @@ class CpuDevice:
 
 def _visible() -> list[int]:
     text = os.environ.get(COUNT_VARIABLE, "1")
-    if not text.isdecimal():
-        raise DeviceError(f"{COUNT_VARIABLE}={text!r} is not a number of devices")
+    if not text.isdecimal() or int(text) == 0:
+        raise DeviceError(f"{COUNT_VARIABLE}={text!r} is not a number of devices from 1 on")
     return visible(os.environ.get(VISIBLE_VARIABLE), [""] * int(text))
 
 

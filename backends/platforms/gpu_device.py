@@ -124,6 +124,10 @@ class GpuDevice:
         context: AbstractContextManager[None] = self._torch.cuda.stream(self._streams[kind])
         return context
 
+    def synchronize_stream(self) -> None:
+        with torch_errors("waiting for the current stream"):
+            self._torch.cuda.current_stream().synchronize()
+
     def synchronize(self) -> None:
         self._driver.synchronize()
         self._staged.clear()

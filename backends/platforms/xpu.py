@@ -169,6 +169,10 @@ class XpuDevice:
         context: AbstractContextManager[None] = self._torch.xpu.stream(self._streams[kind])
         return context
 
+    def synchronize_stream(self) -> None:
+        with torch_errors("waiting for the current stream"):
+            self._torch.xpu.current_stream().synchronize()
+
     def synchronize(self) -> None:
         with torch_errors("waiting for the device"):
             self._torch.xpu.synchronize(self._index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -19,16 +20,28 @@ def filled(nbytes: int, seed: int, content: Content) -> Bytes:
 
 
 @given(lengths, seeds)
-def test_never_zero_and_never_alike(nbytes: int, seed: int) -> None:
-    """No byte is 0 or 255, and each differs from the byte at the same place of the other contents' source."""
+def test_never_alike(nbytes: int, seed: int) -> None:
+    """Each byte differs from the byte at the same place of the other contents, and tells whether it is the source's."""
     source, destination, wiped = (filled(nbytes, seed, content) for content in Content)
-    for image in (source, destination, wiped):
-        assert image.min() > 0
-        assert image.max() < 255
     assert (source != destination).all()
     assert (source != wiped).all()
-    assert all(map(comes_from_source, source[:50].tolist()))
-    assert not any(map(comes_from_source, destination[:50].tolist()))
+    assert all(comes_from_source(byte, seed) for byte in source[:50].tolist())
+    assert not any(comes_from_source(byte, seed) for byte in destination[:50].tolist())
+
+
+def test_seed_zero_has_no_zeros() -> None:
+    """The plainest seed's bytes are never 0 nor 255."""
+    for content in Content:
+        image = filled(LENGTH, 0, content)
+        assert image.min() > 0
+        assert image.max() < 255
+
+
+@pytest.mark.parametrize("content", Content)
+def test_every_value_occurs(content: Content) -> None:
+    """Four seeds in a row hold every value of a byte on either side, zeros and sign bits too."""
+    values = {int(byte) for seed in range(4) for byte in filled(4096, seed, content)}
+    assert values == set(range(256))
 
 
 @given(lengths, seeds, st.sampled_from(Content))
