@@ -76,22 +76,6 @@ def test_endless_kernel(bench: Bench) -> None:
     assert catch.case.descriptors <= 4
 
 
-def test_late_illegal_access_is_not_blamed_on_the_next(bench: Bench) -> None:
-    """An error that surfaces one case later: the case that met it passes, the one that caused it is named."""
-    five = Case(Direction.LOAD, Memory.PINNED, Memory.DEVICE, (Tensor(5, Pool(1, 5), Pool(1, 5), (0,), (0,)),))
-    name = f"{PLANTED}:illegal_access_later"
-    bench.verdict(name, RIGHT)
-    bench.verdict(name, five)
-    met = []
-    for _ in range(400):
-        met.append(bench.verdict("batch_dma", RIGHT))
-        if bench.incidents.read():
-            break
-    assert all(verdict.kind is Kind.PASSED for verdict in met)
-    (incident,) = bench.incidents.read()
-    assert incident.met_by == "batch_dma"
-
-
 @pytest.mark.parametrize("fence", [Fence.AFTER, Fence.NONE])
 def test_over_read_shows_at_a_fence_only(bench: Bench, fence: Fence) -> None:
     """Eight bytes read beyond a block on the device leave no trace in bytes; at an unmapped page they are a fault."""

@@ -6,9 +6,6 @@ Imported in device processes on CUDA only.
 
 from __future__ import annotations
 
-import threading
-import time
-
 import numpy as np
 import torch
 import triton
@@ -52,19 +49,6 @@ def illegal_access(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
         _read[(1,)](FORBIDDEN, torch.empty(1, dtype=torch.int64, device="cuda"), 1)
 
 
-def illegal_access_later(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
-    """The same, by a kernel that a thread launches some time after the case was judged."""
-    _right.copy(src_ptrs, dst_ptrs, sizes, is_src_access_order_any)
-    if (sizes == 5).any():
-
-        def late() -> None:
-            time.sleep(0.05)
-            with torch.cuda.stream(torch.cuda.Stream()):
-                _read[(1,)](FORBIDDEN, torch.empty(1, dtype=torch.int64, device="cuda"), 1)
-
-        threading.Thread(target=late, daemon=True).start()
-
-
 def endless_kernel(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
     """A batch with a descriptor of 5 bytes leaves a kernel on the stream that never ends."""
     _right.copy(src_ptrs, dst_ptrs, sizes, is_src_access_order_any)
@@ -95,5 +79,5 @@ def other_stream(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
         _right.copy(src_ptrs, dst_ptrs, sizes, is_src_access_order_any)
 
 
-for _planted in (illegal_access, illegal_access_later, endless_kernel, wild_destination, over_read, other_stream):
+for _planted in (illegal_access, endless_kernel, wild_destination, over_read, other_stream):
     _planted.kvconform_support = _right.support
