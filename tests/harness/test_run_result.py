@@ -56,6 +56,7 @@ def worker(settings: RunSettings, **changes: object) -> None:
     """What a worker writes beside its counts."""
     notes = {
         "collected": ["t1", "t2"],
+        "deselected": [],
         "ended": ["t1", "t2"],
         "unavailable": {},
         "devices": {"0": DEVICE.to_json()},
