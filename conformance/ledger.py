@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ class Ledger:
     span: float  # seconds from the first device's answer to the last test's end
     notes: tuple[str, ...] = ()  # sentences for the report
     deselected: tuple[str, ...] = ()  # tests of claims that the user left out
+    by_device: dict[str, float] = field(default_factory=dict)  # index -> cases
     conflicts: tuple[str, ...] = ()  # backends that declared different things to different workers
 
     @property
@@ -41,6 +42,7 @@ def read_ledger(work: Path) -> Ledger:
     coverage: dict[str, Coverage] = {}
     seconds: dict[str, float] = {}
     cost: dict[str, float] = {}
+    by_device: dict[str, float] = {}
     spans: list[list[float]] = []
     notes: set[str] = set()
     deselected: set[str] = set()
@@ -57,8 +59,8 @@ def read_ledger(work: Path) -> Ledger:
             table.update(data[name])
         for backend, found in data["coverage"].items():
             coverage.setdefault(backend, Coverage()).merge(Coverage.from_json(found))
-        for into, key in ((seconds, "seconds"), (cost, "cost")):
-            for name, amount in data[key].items():
+        for into, key in ((seconds, "seconds"), (cost, "cost"), (by_device, "by_device")):
+            for name, amount in data.get(key, {}).items():
                 into[name] = into.get(name, 0.0) + amount
         if data["span"][0]:
             spans.append(data["span"])
@@ -68,6 +70,7 @@ def read_ledger(work: Path) -> Ledger:
         coverage={backend: found.to_json() for backend, found in coverage.items()},
         seconds=seconds,
         cost=cost,
+        by_device=by_device,
         notes=tuple(sorted(notes)),
         deselected=tuple(sorted(deselected)),
         conflicts=tuple(sorted(conflicts)),

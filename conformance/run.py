@@ -99,8 +99,11 @@ class Run:
         for bench in self._benches.values():
             for phase, amount in bench.cost.items():
                 cost[phase] += amount
+        by_device = {str(index): bench.cost["cases"] for index, bench in self._benches.items()}
         span = [self._began, time.time()]
-        new.write_text(json.dumps({**self._ledger, "coverage": coverage, "cost": cost, "span": span}))
+        new.write_text(
+            json.dumps({**self._ledger, "coverage": coverage, "cost": cost, "span": span, "by_device": by_device})
+        )
         new.replace(path)
 
     def close(self) -> None:
