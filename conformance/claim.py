@@ -25,6 +25,7 @@ from conformance.search import Failure, Plan, search, shard_seed
 from conformance.tally import Key
 from conformance.trial import Bench
 from conformance.verdict import BROKEN, Finding, Kind, Verdict, bundle
+from conformance.words import counted
 from strategies.ask import ask, return_of
 from strategies.case import Case
 from strategies.corpus import Named, why_left_out
@@ -114,15 +115,27 @@ class Claim:
     def _search(
         self, support: Support, drawn: st.SearchStrategy[Case], planned: int, listed: Sequence[Named]
     ) -> Failure | None:
+        """The smallest failure; one that the backend declares unsupported exactly if the first one was, since another
+        would be another failure."""
+        first: list[bool] = []
+
+        def declared(case: Case) -> bool:
+            return support.why_not(ask(case)) is not None
+
+        def judged(case: Case, verdict: Verdict) -> None:
+            self.count(case, verdict)
+            if verdict.failed and not first:
+                first.append(declared(case))
+
         return search(
             drawn,
             Plan(planned, self._seed(), self._database),
             lambda case: self._declined(support, case) or self.verdict(case),
             examples=listed,
-            allowed=lambda case: support.why_not(ask(case)) is None or self.kind.name == "refused",
+            allowed=lambda case: declared(case) == first[0],
             worth_shrinking=lambda verdict: not failures.similar(self._folder, self.backend, verdict),
             on_drawn=lambda case: self._book(case, "drawn"),
-            on_verdict=self.count,
+            on_verdict=judged,
         )
 
     def _declined(self, support: Support, case: Case) -> Verdict | None:
@@ -175,7 +188,15 @@ class Claim:
         """Save the case; its whole text, or a brief one if another shard has shown the like."""
         known = failures.similar(self._folder, self.backend, failure.verdict)
         device = self.bench.runner.device
-        saved = failures.save(self._folder, self.backend, failure.case, failure.verdict, device.name, device.platform)
+        saved = failures.save(
+            self._folder,
+            self.backend,
+            failure.case,
+            failure.verdict,
+            device.name,
+            device.platform,
+            failure.shrunk,
+        )
         if saved in known or not failure.shrunk:
             return brief_text(self.backend, failure, saved, known)
         return failure_text(self.backend, failure, saved, self._alone(failure))
@@ -248,8 +269,7 @@ class _Agreement(Claim):
         comparison = compare(case, "destination", wanted.destination, found, initial(case))
         if not comparison.nbytes:
             return Verdict(Kind.PASSED, self.backend, (req.AGREE,), path=mine.path)
-        sentence = (
-            f"{comparison.nbytes} bytes differ from what {self.reference} leaves: {comparison.differences[0].place}"
-        )
+        differ = f"{counted(comparison.nbytes, 'byte')} differ{'s' if comparison.nbytes == 1 else ''}"
+        sentence = f"{differ} from what {self.reference} leaves: {comparison.differences[0].place}"
         lines = comparison.lines((self.reference, self.backend))
         return Verdict(Kind.WRONG, self.backend, (req.AGREE,), (Finding(req.AGREE, sentence, lines),), mine.path)

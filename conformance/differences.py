@@ -158,7 +158,7 @@ def _describe(
     from_start = layout.footprint.arena_offset(start) - first
     from_end = first + nbytes - layout.footprint.arena_offset(stop - 1) - 1
     if count == nbytes:
-        where = f"all {nbytes} bytes"
+        where = f"all {nbytes} bytes" if nbytes > 1 else "its only byte"
     elif from_start == 0:
         where = f"its first {count} of {nbytes} bytes"
     elif from_end == 0:

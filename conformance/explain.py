@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from conformance import failures
 from conformance.search import Failure
 from conformance.verdict import Kind, Verdict
-from strategies.case import Case, Fence, Pool, Tensor
+from conformance.words import counted
+from strategies.case import Case, CaseError, Fence, Pool, Tensor
 
 SHOWN_PAIRS = 6
 SHOWN_TENSORS = 3
+BRIEF_LINES = 2
 
 
 def failure_text(backend: str, failure: Failure, saved: Path, alone: str, replay: str = "") -> str:
@@ -19,7 +22,7 @@ def failure_text(backend: str, failure: Failure, saved: Path, alone: str, replay
     lines = [verdict_text(backend, failure.case, failure.verdict)]
     lines += [_labelled("found", [_found(failure), alone])]
     lines += [_labelled("saved", [str(saved)])]
-    lines += [_labelled("replay", [replay or f"kvconform replay {saved} --backend {backend}"])]
+    lines += [_labelled("replay", [replay or failures.replay_command(saved, backend)])]
     return "\n".join(lines)
 
 
@@ -32,11 +35,47 @@ def verdict_text(backend: str, case: Case, verdict: Verdict) -> str:
     return "\n".join(lines)
 
 
-def brief_text(backend: str, failure: Failure, saved: Path, known: Sequence[Path]) -> str:
-    """The text where another test of this run has shown a failure of the same backend and requirement."""
+def brief_text(backend: str, failure: Failure, saved: Path, known: Sequence[Path], replay: str = "") -> str:
+    """The text where another test of this run has shown a failure of the same backend and requirement; `known` are
+    the files of those, the shrunk one first."""
     finding = failure.verdict.findings[0]
-    same = "the smallest case is the same:" if saved in known else f"like {known[0].name}, so not shrunk again; saved"
-    return f"{backend} breaks {finding.requirement}: {finding.sentence}\n{same} {saved}"
+    if failure.shrunk:
+        same = "the smallest case is the same"
+    elif saved == known[0]:
+        same = "the same case as another test's"
+    else:
+        same = f"like {known[0]}, so not shrunk again"
+    lines = [f"{backend} breaks {finding.requirement}: {finding.sentence}", same]
+    lines += [_labelled("case", describe(failure.case)[:BRIEF_LINES])]
+    return "\n".join([*lines, _labelled("replay", [replay or failures.replay_command(saved, backend)])])
+
+
+def run_lines(files: Sequence[Path]) -> list[str]:
+    """A run's saved failures: for each backend and requirement the shrunk one, how to replay it, how many are alike."""
+    alike: dict[tuple[str, str], list[Path]] = {}
+    lines: list[str] = []
+    for path in sorted(files, key=lambda path: (not failures.was_shrunk(path), path)):
+        verdict = failures.verdict_of(path)
+        if verdict is None:
+            lines.append(f"saved failure: {path}")
+        else:
+            key = (failures.backend_of(path) or verdict.backend, verdict.findings[0].requirement)
+            alike.setdefault(key, []).append(path)
+    for (backend, requirement), (first, *others) in sorted(alike.items()):
+        lines += ["", *_saved_text(backend, first).splitlines()]
+        lines += [_labelled("saved", [str(first)])]
+        lines += [_labelled("replay", [failures.replay_command(first, backend, requirement)])]
+        lines += [f"{len(others)} more like it in {first.parent}"] if others else []
+    return [*lines, ""] if alike else lines
+
+
+def _saved_text(backend: str, path: Path) -> str:
+    verdict = failures.verdict_of(path)
+    assert verdict is not None
+    try:
+        return verdict_text(backend, Case.load(path), verdict)
+    except CaseError:
+        return "\n".join(_findings(backend, verdict))
 
 
 def describe(case: Case) -> list[str]:
@@ -46,7 +85,7 @@ def describe(case: Case) -> list[str]:
         name = f"tensor {index}: " if len(case.tensors) > 1 else ""
         lines.append(name + _tensor(tensor))
     if len(case.tensors) > SHOWN_TENSORS:
-        lines.append(f"and {len(case.tensors) - SHOWN_TENSORS} more tensors")
+        lines.append(f"and {counted(len(case.tensors) - SHOWN_TENSORS, 'more tensor')}")
     lines.append(_submission(case))
     return lines
 
@@ -71,7 +110,7 @@ def _ending(backend: str, verdict: Verdict) -> str:
 
 def _found(failure: Failure) -> str:
     where = f"in the listed example {failure.name!r}" if failure.name else f"as case {failure.drawn} of this test"
-    return f"{where}; {failure.shrinking} more runs in {failure.seconds:.1f} s to make it small"
+    return f"{where}; {counted(failure.shrinking, 'more run')} in {failure.seconds:.1f} s to make it small"
 
 
 def _labelled(label: str, lines: Sequence[str]) -> str:
@@ -92,7 +131,7 @@ def _tensor(tensor: Tensor) -> str:
     count = len(tensor.sources)
     pairs = [f"{s}->{d}" for s, d in zip(tensor.sources, tensor.destinations, strict=True)]
     shown = ", ".join(pairs[:SHOWN_PAIRS]) + (f", ... ({count} in all)" if count > SHOWN_PAIRS else "")
-    text = f"page {tensor.page_bytes} bytes, blocks {shown or 'none'}"
+    text = f"page {counted(tensor.page_bytes, 'byte')}, blocks {shown or 'none'}"
     if tensor.runs:
         pieces = ", ".join(
             f"{run.count} x {run.nbytes} bytes at {run.source} (+{run.source_step}) -> "

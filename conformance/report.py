@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from conformance import tally
+from conformance import failures, tally
 from conformance.device.journal import Journal
+from conformance.explain import run_lines
 from conformance.gaps import count_reasons, coverage_gaps, coverage_line, left_out, test_reasons
 from conformance.incidents import Incident, IncidentLog
 from conformance.ledger import Ledger, read_ledger
@@ -35,7 +36,7 @@ class Report:
     ledger: Ledger
     incidents: list[Incident]
     deaths: list[dict[str, Any]]
-    lost_cases: list[str]  # journal texts of cases that were running when everything died
+    lost_cases: list[str]  # cases that were running when everything died: their files, or the journals' texts
     failures: list[str]  # files
     exit_status: int
     notes: list[str] = field(default_factory=list)
@@ -55,6 +56,7 @@ class Report:
             "span_seconds": self.ledger.span,
             "cost_seconds": self.ledger.cost,
             "worker_seconds": self.ledger.seconds,
+            "cases_by_device": self.ledger.by_device,
             "counts": [
                 {"backend": key.backend, "requirement": key.requirement, **asdict(count), "open": count.open}
                 for key, count in sorted(self.counts.items(), key=lambda item: (item[0].backend, item[0].requirement))
@@ -100,8 +102,9 @@ class Report:
         )
 
     def write(self, folder: Path) -> None:
-        """Write summary.json, and remove what only the run needed."""
+        """Write summary.json and the lost cases, and remove what only the run needed."""
         try:
+            self.lost_cases = [str(failures.save_lost(folder / "failures", text)) for text in self.lost_cases]
             (folder / "summary.json").write_text(json.dumps(self.to_json(), indent=1) + "\n")
         except OSError as error:
             self.notes.append(f"the summary could not be written to {folder}: {error.strerror}")
@@ -120,9 +123,11 @@ class Report:
         lines += [f"incident: {incident.sentence()}" for incident in self.incidents]
         if self.deaths:
             lines.append(f"device processes that died: {len(self.deaths)} (see summary.json)")
-        lines += [f"was running when its process and its worker died: {text[:400]}" for text in self.lost_cases]
+        for lost in self.lost_cases:
+            again = lost if lost.startswith("{") else f"kvconform replay {lost}"
+            lines.append(f"was running when its process and its worker died: {again}")
         lines += [f"note: {note}" for note in self.notes]
-        lines += [f"saved failure: {path}" for path in self.failures]
+        lines += run_lines([Path(path) for path in self.failures])
         lines += [f"because {reason}" for reason in self.reasons]
         lines.append(f"result: {self.result} on {self.settings.platform} (report: {self.settings.report})")
         return lines
@@ -149,7 +154,11 @@ def gather(settings: RunSettings, exit_status: int) -> Report:
         incidents=incidents,
         deaths=_lines(work / "deaths.jsonl"),
         lost_cases=lost,
-        failures=sorted(map(str, (Path(settings.report) / "failures").glob("*.json"))),
+        failures=sorted(
+            str(path)
+            for path in (Path(settings.report) / "failures").glob("*.json")
+            if not path.name.startswith(failures.LOST)
+        ),
         exit_status=exit_status,
         notes=list(ledger.notes),
     )
@@ -187,21 +196,21 @@ def _table(counts: dict[Key, Count]) -> list[str]:
     order = [requirement.id for requirement in REQUIREMENTS]
     requirements = sorted({key.requirement for key in counts}, key=lambda r: (order.index(r) if r in order else 99, r))
     width = max(map(len, requirements), default=0)
-    columns = [max(len(name), 12) for name in backends]
-    lines = [" ".join([" " * width, *(f"{name:>{w}}" for name, w in zip(backends, columns, strict=True))])]
-    for requirement in requirements:
-        cells = [_cell(counts.get(Key(backend, requirement))) for backend in backends]
-        lines.append(
-            " ".join([f"{requirement:{width}}", *(f"{cell:>{w}}" for cell, w in zip(cells, columns, strict=True))])
-        )
-    return lines
+    rows = [backends, *([_cell(counts.get(Key(name, one))) for name in backends] for one in requirements)]
+    columns = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([f"{name:{width}}", *(f"{cell:>{w}}" for cell, w in zip(row, columns, strict=True))])
+        for name, row in zip(["", *requirements], rows, strict=True)
+    ]
 
 
 def _cell(count: Count | None) -> str:
     if count is None:
         return "-"
     if count.failed:
-        return f"{count.failed} FAILED"
+        return f"{count.failed} FAILED, {count.passed} held"
+    if not count.planned and not count.drawn:
+        return "none planned"
     parts = [f"{count.passed} held"]
     if count.refused:
         parts.append(f"{count.refused} refused")

@@ -170,11 +170,12 @@ class SelectorClaim(Claim):
         chosen = failure.verdict.backend
         known = failures.similar(self._folder, chosen, failure.verdict)
         device = self.bench.runner.device
-        saved = failures.save(self._folder, chosen, failure.case, failure.verdict, device.name, device.platform)
+        where = (device.name, device.platform)
+        saved = failures.save(self._folder, chosen, failure.case, failure.verdict, *where, failure.shrunk)
+        again = failures.replay_command(saved, chosen, req.CHOSEN)
         if saved in known or not failure.shrunk:
-            pytest.fail(brief_text(self.backend, failure, saved, known), pytrace=False)
+            pytest.fail(brief_text(self.backend, failure, saved, known, again), pytrace=False)
         alone = f"tried all the same in a process of its own: {self._tried(chosen, failure.case)}"
-        again = f"kvconform probe --case {saved} --backend {chosen}"
         pytest.fail(failure_text(self.backend, failure, saved, alone, again), pytrace=False)
 
     def _tried(self, chosen: str, case: Case) -> str:

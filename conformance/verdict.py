@@ -15,6 +15,7 @@ from conformance.differences import Comparison, compare
 from conformance.evidence import Evidence, Outcome
 from conformance.fill import Bytes, Images
 from conformance.oracle import Scratch, expected, pieces
+from conformance.words import counted
 from strategies.ask import ask
 from strategies.case import Case
 
@@ -84,7 +85,9 @@ def judge(
     """The verdict on one execution; `after` is what memory held when it ended (meaningless after a fault or hang)."""
     ended = _how_it_ended(evidence)
     if ended is not None:
-        return _verdict(ended[0], backend, evidence, (ended[1],), (Finding(ended[1], ended[2], _output(evidence)),))
+        kind, requirement, sentence = ended
+        finding = Finding(requirement, sentence + _wanted_error(case), _output(evidence))
+        return _verdict(kind, backend, evidence, (requirement,), (finding,))
     if evidence.outcome is Outcome.IMPOSSIBLE:
         return _verdict(Kind.NOT_JUDGED, backend, evidence)
     if case.submission.malformed is not None:
@@ -133,6 +136,11 @@ def _how_it_ended(evidence: Evidence) -> tuple[Kind, str, str] | None:
     if evidence.poisoned:
         return Kind.POISONED, req.HEALTHY, f"the copy ended, but the device is in error after it: {evidence.poisoned}"
     return None
+
+
+def _wanted_error(case: Case) -> str:
+    how = case.submission.malformed
+    return f"; the contract wants an error here: malformed ({how.value})" if how is not None else ""
 
 
 def _output(evidence: Evidence) -> tuple[str, ...]:
@@ -185,9 +193,9 @@ def _written(case: Case, before: Images, after: Images, requirement: str, why: s
     ):
         if not np.array_equal(old, new):
             comparison = compare(case, side, old, new, before)
-            found.append(
-                Finding(requirement, f"{comparison.nbytes} bytes of the {side} were written {why}", comparison.lines())
-            )
+            verb = "was" if comparison.nbytes == 1 else "were"
+            sentence = f"{counted(comparison.nbytes, 'byte')} of the {side} {verb} written {why}"
+            found.append(Finding(requirement, sentence, comparison.lines()))
     return found
 
 
@@ -208,16 +216,16 @@ def _judge_bytes(
         there = compare(case, "destination", destination, after.destination, before)
         wrong += there.nbytes
         copied = req.UNDEFINED if case.undefined else req.COPIED
-        findings += _findings(there, True, copied, "bytes wrong in")
-        findings += _findings(there, False, req.UNTOUCHED, "bytes changed in")
+        findings += _findings(there, True, copied, "wrong in")
+        findings += _findings(there, False, req.UNTOUCHED, "changed in")
     if not same_source:
         back = compare(case, "source", wanted.source, after.source, before)
         wrong += back.nbytes
         if case.round_trip:
-            findings += _findings(back, True, req.ROUND_TRIP, "bytes not restored in")
-            findings += _findings(back, False, req.UNTOUCHED, "bytes of the source side changed in")
+            findings += _findings(back, True, req.ROUND_TRIP, "not restored in")
+            findings += _findings(back, False, req.UNTOUCHED, "of the source side changed in")
         else:
-            findings += _findings(back, None, req.SOURCE, "bytes of the source changed in")
+            findings += _findings(back, None, req.SOURCE, "of the source changed in")
     return _verdict(Kind.WRONG, backend, evidence, bundle(case), tuple(findings), wrong)
 
 
@@ -226,8 +234,10 @@ def _findings(comparison: Comparison, copied: bool | None, requirement: str, wor
     if not mine:
         return []
     count = sum(d.nbytes for d in mine)
-    places = ", ".join(d.place for d in mine[:3]) + (f" and {len(mine) - 3} more places" if len(mine) > 3 else "")
-    return [Finding(requirement, f"{count} {words} {places}", Comparison(count, mine).lines())]
+    places = ", ".join(d.place for d in mine[:3]) + (
+        f" and {counted(len(mine) - 3, 'more place')}" if len(mine) > 3 else ""
+    )
+    return [Finding(requirement, f"{counted(count, 'byte')} {words} {places}", Comparison(count, mine).lines())]
 
 
 def _settle_undefined(case: Case, before: Images, wanted: Bytes, found: Bytes) -> Bytes:

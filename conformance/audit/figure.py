@@ -1,6 +1,6 @@
 """The figure of an audit: who wins, how far from the limit, what the rule loses, by page size and descriptors.
 
-Needs matplotlib, which is an extra (`kvconform[audit]`); without it there is no figure, and nothing else is lost.
+Needs matplotlib, which is an extra (`audit`); without it there is no figure, and nothing else is lost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def draw(found: Measurements, judged: Sequence[Judged], selector: str, path: Pat
         import_module("matplotlib").use("Agg")
         pyplot = import_module("matplotlib.pyplot")
     except ImportError as error:
-        return f"no figure: {error}; pip install 'kvconform[audit]' brings matplotlib"
+        return f"no figure: {error}; .venv/bin/pip install -e '.[audit]' brings matplotlib"
     directions = list(dict.fromkeys(each.point.direction for each in judged))
     names = sorted({name for each in judged for name in each.times})
     figure, axes = pyplot.subplots(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from some_cases import load
 
 from backends.contract import Direction, Memory, Stream, Support
+from conformance import failures
 from conformance.evidence import Evidence, Outcome
-from conformance.explain import brief_text, describe, failure_text
+from conformance.explain import brief_text, describe, failure_text, run_lines
 from conformance.fill import Images
 from conformance.oracle import initial
 from conformance.search import Failure
@@ -173,15 +175,50 @@ def test_sentences_of_what_breaks() -> None:
     ]
 
 
-def test_brief_text_names_the_first_failure() -> None:
-    """A second failure of the same kind is two lines that point to the first."""
-    failure = Failure(DENSE, _judged(Evidence(Outcome.FAULT, "signal SIGSEGV")))
+def test_brief_text_names_the_shrunk_failure() -> None:
+    """A second failure of the same kind points to the shrunk one, and can be read and replayed by itself."""
+    failure = Failure(DENSE, _judged(Evidence(Outcome.FAULT, "signal SIGSEGV")), shrunk=False)
     first = Path("first.json")
-    assert brief_text("theirs", failure, FILE, [first]) == (
-        "theirs breaks SURVIVE-FAULT: the process that ran the case died: signal SIGSEGV\n"
-        "like first.json, so not shrunk again; saved reports/one/failures/this.json"
+    assert brief_text("theirs", failure, FILE, [first, FILE]) == (
+        """\
+theirs breaks SURVIVE-FAULT: the process that ran the case died: signal SIGSEGV
+like first.json, so not shrunk again
+case    load, pageable -> device
+        page 16 bytes, blocks 2->1, 0->3, 1->0
+replay  kvconform replay reports/one/failures/this.json --backend theirs"""
     )
-    assert brief_text("theirs", failure, first, [first]).endswith("\nthe smallest case is the same: first.json")
+    assert "\nthe same case as another test's\n" in brief_text("theirs", failure, first, [first])
+    shrunk = replace(failure, shrunk=True)
+    assert "\nthe smallest case is the same\n" in brief_text("theirs", shrunk, first, [first])
+
+
+def test_the_end_of_a_run_shows_the_shrunk_failure(tmp_path: Path) -> None:
+    """One block a backend and requirement: the shrunk case whichever file comes first, and how many are like it."""
+    verdict = _judged(Evidence(Outcome.FAULT, "signal SIGSEGV"))
+    others = [failures.save(tmp_path, "theirs", load(n), verdict, "a CPU", shrunk=False) for n in (13, 17, 18)]
+    small = failures.save(tmp_path, "theirs", DENSE, verdict, "a CPU")
+    assert failures.save(tmp_path, "theirs", DENSE, verdict, "a CPU", shrunk=False) == small
+    assert failures.similar(tmp_path, "theirs", verdict)[0] == small
+    assert "\n".join(run_lines([*others, small])) == (
+        f"""
+theirs breaks SURVIVE-FAULT: the process that ran the case died: signal SIGSEGV
+case    load, pageable -> device
+        page 16 bytes, blocks 2->1, 0->3, 1->0
+        side stream, seed 0
+saved   {small}
+replay  kvconform replay {small} --backend theirs
+3 more like it in {tmp_path}
+"""
+    )
+
+
+def test_a_death_on_malformed_descriptors_says_what_was_wanted() -> None:
+    """The process died where an error was due: the sentence says so."""
+    case = load(16, submission=Submission(malformed=Malformed.NULL_SOURCE))
+    verdict = _judged(Evidence(Outcome.FAULT, "signal SIGSEGV"), case)
+    assert verdict.findings[0].sentence == (
+        "the process that ran the case died: signal SIGSEGV; the contract wants an error here: malformed (null-source)"
+    )
 
 
 def test_description_of_a_case_with_everything() -> None:
@@ -206,15 +243,15 @@ def test_description_of_a_case_with_everything() -> None:
         "tensor 0: page 60 bytes, blocks 0->0, 1->1, 2->2, 3->3, 4->4, 5->5, ... (9 in all); in pieces: "
         "2 x 16 bytes at 0 (+24) -> 8 (+20), 1 x 4 bytes at 48 (+0) -> 48 (+0); "
         "source: chunks of 4 blocks every 300 bytes, rows of 64 bytes, block 0 at byte 5",
-        "tensor 1: page 1 bytes, blocks none",
-        "tensor 2: page 1 bytes, blocks none",
+        "tensor 1: page 1 byte, blocks none",
+        "tensor 2: page 1 byte, blocks none",
         "and 2 more tensors",
         "default stream, 3 calls, descriptors of size zero at [0, 4], source written late on the stream, "
         "descriptors zeroed on return, seed 9",
     ]
 
 
-def _judged(evidence: Evidence) -> Verdict:
-    before = initial(DENSE)
+def _judged(evidence: Evidence, case: Case = DENSE) -> Verdict:
+    before = initial(case)
     after = Images(before.source.copy(), before.destination.copy())
-    return judge(DENSE, "theirs", Support(), before, after, evidence)
+    return judge(case, "theirs", Support(), before, after, evidence)

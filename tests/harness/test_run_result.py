@@ -8,14 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from some_cases import load
 
 from backends.contract import Device, Support
+from conformance import failures
 from conformance.budgets import KINDS, Budget
 from conformance.device.journal import Journal
 from conformance.incidents import Incident, IncidentLog
 from conformance.report import FAIL, INCOMPLETE, PASS, Report, gather
 from conformance.settings import RunSettings, SettingsError, decide, make_folders
 from conformance.tally import Key, Tally
+from strategies.case import Case
 
 BACKENDS = ("one", "two")
 DEVICE = Device("cpu", 0, "a CPU", "6", "none", "2", None, ("device", "pageable"), ("side",), True, True, None)
@@ -159,14 +162,19 @@ def test_an_unavailable_backend_is_not_missed(settings: RunSettings, held: Tally
 
 
 def test_a_case_that_was_running_is_named(settings: RunSettings, held: Tally) -> None:
-    """What the journal of a dead device process says was running is in the report, and its folder is kept."""
+    """What the journal of a dead device process says was running goes whole to a file that can be replayed, and the
+    run's folder is kept."""
     died(settings, held)
-    Journal(settings.work / "device-0.journal").begin("gw0", 1, '{"backend":"one"}', 60.0)
+    text = json.dumps({"backend": "one", "case": load(16).to_json()})
+    Journal(settings.work / "device-0.journal").begin("gw0", 1, text, 60.0)
     report = gather(settings, exit_status=1)
-    assert report.lost_cases == ['{"backend":"one"}']
-    assert any('was running when its process and its worker died: {"backend":"one"}' in line for line in report.lines())
+    assert report.lost_cases == [text]
     report.write(Path(settings.report))
+    (path,) = Path(settings.report, "failures").iterdir()
+    assert f"was running when its process and its worker died: kvconform replay {path}" in report.lines()
+    assert (failures.backend_of(path), Case.load(path)) == ("one", load(16))
     assert settings.work.exists()
+    assert gather(settings, exit_status=1).failures == []
 
 
 def test_written_report_leaves_only_what_lasts(settings: RunSettings, held: Tally) -> None:
