@@ -40,8 +40,13 @@ def similar(folder: Path, backend: str, verdict: Verdict) -> list[Path]:
     return sorted(folder.glob(f"{_stem(backend, verdict)}-*.json"), key=lambda path: (not was_shrunk(path), path))
 
 
-def save_lost(folder: Path, text: str) -> Path:
-    """Write a case that was running when its process and its worker died, as the journal has it. Raises OSError."""
+def save_lost(folder: Path, text: str) -> Path | None:
+    """Write a case that was running when its process and its worker died, as the journal has it; None for a text that
+    is no case, a task's or one that was cut. Raises OSError."""
+    try:
+        Case.from_json(json.loads(text)["case"])
+    except (ValueError, KeyError, TypeError):
+        return None
     path = folder / f"{LOST}{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}.json"
     path.write_text(text + "\n", encoding="utf-8")
     return path

@@ -104,7 +104,7 @@ class Report:
     def write(self, folder: Path) -> None:
         """Write summary.json and the lost cases, and remove what only the run needed."""
         try:
-            self.lost_cases = [str(failures.save_lost(folder / "failures", text)) for text in self.lost_cases]
+            self.lost_cases = [str(failures.save_lost(folder / "failures", text) or text) for text in self.lost_cases]
             (folder / "summary.json").write_text(json.dumps(self.to_json(), indent=1) + "\n")
         except OSError as error:
             self.notes.append(f"the summary could not be written to {folder}: {error.strerror}")
@@ -124,7 +124,7 @@ class Report:
         if self.deaths:
             lines.append(f"device processes that died: {len(self.deaths)} (see summary.json)")
         for lost in self.lost_cases:
-            again = lost if lost.startswith("{") else f"kvconform replay {lost}"
+            again = f"kvconform replay {lost}" if lost.endswith(".json") else lost
             lines.append(f"was running when its process and its worker died: {again}")
         lines += [f"note: {note}" for note in self.notes]
         lines += run_lines([Path(path) for path in self.failures])
