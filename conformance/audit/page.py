@@ -66,7 +66,9 @@ def write(
     advice = (
         "Rows for the performance part of the selection table, in its format; where no row speaks, the table is right."
         if rows
-        else "The selection table is as good as the best here."
+        else "At no stable point is anything faster than what the selection table chooses."
+        if any(each.stable for each in judged)
+        else "No point was stable: this says nothing about the selection table."
     )
     text = PAGE.substitute(
         title=escape(f"Copies on {device.name}"),

@@ -58,6 +58,8 @@ def regret_lines(judged: Sequence[Judged], selector: str) -> list[str]:
     else:
         text += "; nothing is faster by more than the dead band"
     unstable = sum(not each.stable for each in judged)
+    if unstable == len(judged):
+        return [text, "no point was stable: this says nothing about the selection table"]
     return [text, *([f"{unstable} of {len(judged)} points unstable"] if unstable else [])]
 
 
@@ -76,7 +78,7 @@ def failure_lines(found: Measurements) -> list[str]:
 def advice_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The rows in words."""
     if not rows:
-        return ["the selection table is as good as the best here"]
+        return ["at no stable point is anything faster than what the selection table chooses"]
     return [
         f"better here: {row['choice']} ({row['times_faster']} times) for a {row['when']['direction']} of "
         f"{row['when']['largest_page']}-byte pages, {row['when']['descriptors']} descriptors"

@@ -49,6 +49,7 @@ def test_what_is_not_stable_is_marked() -> None:
     (judged,) = judge(measured({LARGE_LOAD: (40, 20)}, again=1.2), [LARGE_LOAD], BUILT_IN)
     assert not judged.stable
     assert cell_text(judged) == "triton_copy 2.00 !2.0 ~"
+    assert regret_lines([judged], "built-in")[-1] == "no point was stable: this says nothing about the selection table"
 
 
 def test_a_choice_that_was_not_timed_is_no_regret() -> None:
@@ -95,7 +96,7 @@ def test_where_the_table_is_right_nothing_is_advised() -> None:
     """On a device like the one it was tuned on."""
     rows = advice(everywhere(right_here))
     assert rows == []
-    assert advice_lines(rows) == ["the selection table is as good as the best here"]
+    assert advice_lines(rows) == ["at no stable point is anything faster than what the selection table chooses"]
 
 
 def test_rows_cover_what_is_better_and_nothing_else() -> None:
