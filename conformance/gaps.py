@@ -29,10 +29,12 @@ def count_reasons(counts: dict[Key, Count], lost: list[str]) -> list[str]:
         if count.open:
             named = f"; {len(lost)} named above" if lost else ""
             reasons.append(f"{where}: {count.open} cases were drawn and never judged: their worker died{named}")
+        if _any_failed(counts, key.backend):
+            continue  # the cases that failed one requirement were not judged for the others, and the rest did not run
         if count.not_judged:
             reasons.append(f"{where}: {count.not_judged} cases could not be judged")
-        if count.drawn - count.open < count.planned and not _any_failed(counts, key.backend):
-            reasons.append(f"{where}: {count.drawn} of {count.planned} planned cases ran")
+        if count.drawn - count.open < count.planned:
+            reasons.append(f"{where}: {count.drawn - count.open} of {count.planned} planned cases were judged")
     return reasons
 
 

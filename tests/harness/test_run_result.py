@@ -114,7 +114,7 @@ def incident(settings: RunSettings, tally: Tally) -> None:
         (failed, "one, BYTES-COPIED: 1 of 11 cases failed"),
         (died, "one, BYTES-COPIED: 1 cases were drawn and never judged: their worker died"),
         (not_judged, "one, BYTES-COPIED: 1 cases could not be judged"),
-        (too_few, "one, BYTES-COPIED: 10 of 13 planned cases ran"),
+        (too_few, "one, BYTES-COPIED: 10 of 13 planned cases were judged"),
         (unfinished, "1 tests never ended, e.g. t1"),
         (
             incident,
