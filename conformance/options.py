@@ -16,7 +16,7 @@ def add_options(parser: pytest.Parser) -> None:
         default=[],
         metavar="NAME",
         help="a built-in backend, one of an installed package, or package.module:attribute; repeatable "
-        "(default: every built-in backend that the platform has)",
+        "(default: every built-in backend that the platform has, and those of installed packages)",
     )
     group.addoption(
         "--platform",

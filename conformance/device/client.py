@@ -48,7 +48,7 @@ FIRST_CASE_SECONDS = 60.0  # more for a backend's first case in a process: kerne
 FIRST_CASE_SLACK = 4.0  # once a first case has ended, later ones get so many times what it took
 
 
-@dataclass
+@dataclass(repr=False)  # what is being done is not worth a look, and `_job` may not be there
 class DeviceClient:
     """One worker's access to one device. Opens on first use; `close` when done."""
 
@@ -64,7 +64,7 @@ class DeviceClient:
     _patience: float = CONNECT_SECONDS  # for the server
     _answered: int = 0  # the latest ticket that was answered
     _first_case: dict[str, float] = field(default_factory=dict)  # seconds more for a backend's first case
-    _job: Job = field(init=False, repr=False)
+    _job: Job = field(init=False)
 
     @property
     def device(self) -> Device:
