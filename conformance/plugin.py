@@ -15,7 +15,8 @@ import pytest
 from conformance import losses
 from conformance.budgets import ClaimKind
 from conformance.claim import Claim
-from conformance.device.launch import ServerProcess, new_server_address
+from conformance.commands.check_backend import wrong_name
+from conformance.device.launch import ServerProcess, memory_limit, new_server_address
 from conformance.elsewhere import move_in, pack, unpack
 from conformance.header import header_lines
 from conformance.report import Report, gather
@@ -47,6 +48,7 @@ def configure(config: pytest.Config) -> None:
     if config.option.collectonly:
         return
     with usage_errors():
+        check(settings)
         make_folders(settings)
     _pin_root(config)
     if not config.option.xmlpath:
@@ -69,6 +71,14 @@ def decide_settings(config: pytest.Config) -> RunSettings:
             selector=option.selector,
             corpus=tuple(option.corpus),
         )
+
+
+def check(settings: RunSettings) -> None:
+    """What would fail every test is told before the first. Raises SettingsError."""
+    if settings.isolation == "process":
+        memory_limit(len(settings.devices))
+    if settings.chosen_backends and (wrong := wrong_name(settings.platform, settings.backends)):
+        raise SettingsError(f"--backend: {wrong}")
 
 
 @contextlib.contextmanager

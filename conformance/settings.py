@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import math
 import os
 import secrets
 import shutil
@@ -11,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from backends import platforms, registry
+from backends.contract import DeviceError
 from backends.platforms import PlatformError
 from conformance.budgets import Budget
 from conformance.selection.subjects import SelectorError, selector_named
@@ -73,6 +76,7 @@ def decide(
     corpus: tuple[str, ...] = (),
 ) -> RunSettings:
     """Fill in what the user left open. Raises SettingsError; makes no folder and touches no device."""
+    check_deadline(floor_seconds)
     name, devices = choose_platform(platform)
     try:
         selector_named(selector)
@@ -107,18 +111,33 @@ def choose_platform(name: str | None) -> tuple[str, tuple[int, ...]]:
     missing = found.missing()
     if missing:
         raise SettingsError(f"--platform {found.name} can't run here: {missing}")
-    return found.name, tuple(range(found.device_count()))
+    try:
+        count = found.device_count()
+    except DeviceError as error:
+        raise SettingsError(str(error)) from error
+    if count == 0:
+        raise SettingsError(f"--platform {found.name}: no device is visible; see {found.visible_env()}")
+    return found.name, tuple(range(count))
+
+
+def check_deadline(seconds: float) -> None:
+    """Raises SettingsError for what no case could keep, and for what never ends."""
+    if not 0 < seconds < math.inf:
+        raise SettingsError(f"--deadline {seconds:g}: a number of seconds above 0")
 
 
 def make_folders(settings: RunSettings) -> None:
     """Make the report folder and what lies below it; of a run that was there before only its failures stay.
 
-    Raises SettingsError when it can't be written."""
+    The folder is this process's from now on, as long as it lives. Raises SettingsError when it can't be written, and
+    when it is another process's."""
     report = Path(settings.report)
     try:
+        report.mkdir(parents=True, exist_ok=True)
+        _take(report)
         if settings.work.exists():
             shutil.rmtree(settings.work)
-        settings.work.mkdir(parents=True)
+        settings.work.mkdir()
         (report / "failures").mkdir(exist_ok=True)
         (report / "summary.json").unlink(missing_ok=True)
         (settings.work / SETTINGS_FILE).write_text(settings.dumps() + "\n")
@@ -126,6 +145,27 @@ def make_folders(settings: RunSettings) -> None:
         raise SettingsError(
             f"--report {settings.report}: {error.strerror}; give a folder that can be written, on a disk with room"
         ) from error
+
+
+def _take(folder: Path) -> None:
+    """Lock the folder itself, so that no file tells of it and the kernel lets it go however the process ends."""
+    if folder in _taken:
+        os.close(_taken.pop(folder))
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise SettingsError(
+            f"--report {folder}: in use by another run; give another folder, or wait for that run to end"
+        ) from error
+    except OSError:  # a file system without locks, or with locks of files only: nobody can be warned there
+        os.close(descriptor)
+        return
+    _taken[folder] = descriptor
+
+
+_taken: dict[Path, int] = {}  # report folders of this process, with the descriptor that holds the lock
 
 
 def _new_report(root: Path, platform: str) -> Path:

@@ -67,8 +67,7 @@ def run(args: argparse.Namespace) -> int:
         show(_loaded(args.show, "--show"), args.show, selector, earlier)
         return 0
     with machine(args.platform, args.isolation) as here:
-        if args.device not in here.devices:
-            raise CommandError(f"--device {args.device}: {here.platform} has {', '.join(map(str, here.devices))}")
+        here.require(args.device)
         runner = here.runner(args.device)
         folder = (
             args.output or Path("reports") / f"audit-{here.platform}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from backends import platforms, registry
-from backends.contract import Device, Direction, Memory, Stream, Support
+from backends.contract import Device, DeviceError, Direction, Memory, Stream, Support
 from backends.platforms import PlatformError
+from conformance.commands import CommandError
 from conformance.commands.machine import Machine, add_machine_arguments, machine
 from conformance.device.runner import BackendUnavailable
 
@@ -54,11 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the lists; 0 unless the platform can't be used."""
+    """Print the lists. Raises CommandError for a platform or a named backend that can't be had."""
     known = [platform_state(name) for name in platforms.names()]
     with machine(args.platform, args.isolation) as here:
         devices = [here.runner(index).device for index in here.devices]
         backends = [backend_state(here, name) for name in args.backend or registry.names()]
+        for state in backends:
+            if args.backend and state.support is None:
+                raise CommandError(f"--backend: {state.missing}")
         if args.json:
             print(json.dumps(as_json(known, here.platform, devices, backends), indent=1))
         else:
@@ -73,7 +77,10 @@ def platform_state(name: str) -> PlatformState:
     except PlatformError as error:
         return PlatformState(name, str(error), 0)
     missing = platform.missing()
-    return PlatformState(name, missing, 0 if missing else platform.device_count())
+    try:
+        return PlatformState(name, missing, 0 if missing else platform.device_count())
+    except DeviceError as error:
+        return PlatformState(name, str(error), 0)
 
 
 def backend_state(here: Machine, name: str) -> BackendState:

@@ -16,7 +16,7 @@ from conformance.device.launch import ServerProcess, memory_limit, new_server_ad
 from conformance.device.runner import DeviceUnavailable, Runner
 from conformance.device.server import Settings
 from conformance.incidents import IncidentLog
-from conformance.settings import FLOOR_SECONDS, SettingsError, choose_platform
+from conformance.settings import FLOOR_SECONDS, SettingsError, check_deadline, choose_platform
 from conformance.trial import Bench
 
 WORKER = "kvconform"
@@ -32,6 +32,14 @@ class Machine:
     address: str  # of the server of device processes; "" without one
     floor_seconds: float
     _benches: dict[int, Bench] = field(default_factory=dict)
+
+    def require(self, index: int) -> None:
+        """Raises CommandError where there is no device `index`."""
+        if index not in self.devices:
+            known = ", ".join(map(str, self.devices))
+            raise CommandError(
+                f"--device {index}: {self.platform} has only device{'s'[: len(self.devices) > 1]} {known}"
+            )
 
     def runner(self, index: int) -> Runner:
         """What runs cases on device `index`."""
@@ -75,6 +83,7 @@ def machine(platform: str | None, isolation: str, floor_seconds: float = FLOOR_S
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kvconform-")))
         try:
+            check_deadline(floor_seconds)
             name, devices = choose_platform(platform)
             address = new_server_address(isolation)
             if address:

@@ -52,9 +52,10 @@ def run(args: argparse.Namespace) -> int:
         selector = selector_named(args.selector)
     except SelectorError as error:
         raise CommandError(f"--selector: {error}") from error
+    if args.save:
+        _writable(args.save)
     with machine(args.platform, args.isolation) as here:
-        if args.device not in here.devices:
-            raise CommandError(f"--device {args.device}: {here.platform} has {', '.join(map(str, here.devices))}")
+        here.require(args.device)
         if args.case:
             return _try_case(here, args)
         return _ask(here, args, selector)
@@ -104,6 +105,14 @@ def _chosen(asked: list[Question], only: list[str]) -> list[Question]:
         known = ", ".join(question.id for question in asked)
         raise CommandError(f"--only {' '.join(only)}: no question's id holds that; there are {known}")
     return chosen
+
+
+def _writable(path: Path) -> None:
+    """Raises CommandError, before the questions have cost their time, where the answers could not be saved."""
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        raise CommandError(f"--save {path}: {error.strerror}") from error
 
 
 def _save(path: Path, content: dict[str, Any]) -> None:

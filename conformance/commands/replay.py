@@ -58,8 +58,9 @@ def run(args: argparse.Namespace) -> int:
     platform = args.platform or common_platform(args.cases)
     bad = 0
     with machine(platform, args.isolation, args.deadline) as here:
-        if args.device not in here.devices:
-            raise CommandError(f"--device {args.device}: {here.platform} has {', '.join(map(str, here.devices))}")
+        here.require(args.device)
+        for note in elsewhere(args.cases, here.platform):
+            print(note)
         for trial in trials:
             bad += not holds(here, args.device, trial, args.repeat)
         for incident in here.incidents.read():
@@ -87,6 +88,16 @@ def common_platform(paths: list[Path]) -> str | None:
         return None
     name = named.pop()
     return name if name in platforms.names() and platforms.load(name).missing() is None else None
+
+
+def elsewhere(paths: list[Path], platform: str) -> list[str]:
+    """A note on each file that was saved on another platform than the one that runs it now."""
+    named = {path: failures.platform_of(path) for path in paths}
+    return [
+        f"note: {path} was saved on {name}, and runs on {platform}"
+        for path, name in named.items()
+        if name not in (None, platform)
+    ]
 
 
 def holds(here: Machine, index: int, trial: Trial, repeat: int) -> bool:

@@ -52,14 +52,12 @@ class ServerProcess:
     def launch(cls, settings: Settings) -> ServerProcess:
         """Start a server with its own settings."""
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
-        root = str(Path(__file__).parents[2])
-        paths = [root, *(path for path in sys.path if path), os.environ.get("PYTHONPATH", "")]
         process = subprocess.Popen(
             [sys.executable, "-m", "conformance.device.server", settings.dumps()],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            env=environment(),
             start_new_session=True,
         )
         return cls(process, output)
@@ -79,13 +77,25 @@ class ServerProcess:
         return said
 
 
+def environment() -> dict[str, str]:
+    """The environment of a Python process that imports what this one can import."""
+    root = str(Path(__file__).parents[2])
+    paths = [root, *sys.path, os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
 def memory_limit(devices: int) -> int:
-    """Resident bytes that one device process may use: KVCONFORM_MEMORY_GIB, else an even part of half the memory."""
+    """Resident bytes that one device process may use: KVCONFORM_MEMORY_GIB, else an even part of half the memory.
+
+    Raises SettingsError for a value that is no amount of memory."""
     given = os.environ.get("KVCONFORM_MEMORY_GIB")
     if given:
         try:
-            return int(float(given) * 2**30)
-        except ValueError:
-            raise SettingsError(f"KVCONFORM_MEMORY_GIB={given!r} is not a number of GiB") from None
+            limit = int(float(given) * 2**30)
+        except (ValueError, OverflowError):
+            limit = 0
+        if limit <= 0:
+            raise SettingsError(f"KVCONFORM_MEMORY_GIB={given!r} is not a number of GiB above 0")
+        return limit
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return int(total * MEMORY_SHARE / devices)

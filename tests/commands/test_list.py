@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from backends.contract import Device, Direction, Memory, Support
-from conformance.commands.list_ import limits
+from conformance.commands.list_ import limits, platform_state
 
 Run = Callable[..., Any]
 
@@ -55,11 +55,23 @@ def test_json_holds_the_same(kvconform: Run) -> None:
     assert Support.from_json(backend["support"]) == Support()
 
 
-def test_a_backend_that_cannot_be_loaded_says_why(kvconform: Run) -> None:
-    ended = kvconform("list", "--platform", "cpu", "--isolation", "none", "--backend", "no.module:there")
-    assert ended.status == 0
-    assert "not here: backend no.module:there: " in ended.out
-    assert "No module named 'no'" in ended.out
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("no.module:there", "No module named 'no'"), ("nosuch", "no backend is called 'nosuch'")],
+)
+def test_a_named_backend_that_cannot_be_had_is_status_2(kvconform: Run, name: str, says: str) -> None:
+    ended = kvconform("list", "--platform", "cpu", "--isolation", "none", "--backend", name)
+    assert (ended.status, ended.out) == (2, "")
+    assert says in ended.err
+
+
+def test_a_platform_whose_variable_is_wrong_says_so(kvconform: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its own line of the list, and where it is the one that is asked for."""
+    monkeypatch.setenv("KVCONFORM_CPU_DEVICES", "x")
+    assert "KVCONFORM_CPU_DEVICES='x'" in str(platform_state("cpu").missing)
+    ended = kvconform("list", "--platform", "cpu", "--isolation", "none")
+    assert ended.status == 2
+    assert ended.err.startswith("kvconform list: KVCONFORM_CPU_DEVICES='x' is not a number of devices")
 
 
 def test_devices_of_several_are_all_listed(kvconform: Run, monkeypatch: pytest.MonkeyPatch) -> None:

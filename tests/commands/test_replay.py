@@ -100,7 +100,8 @@ def test_a_file_that_is_no_case_is_status_2(kvconform: Run, tmp_path: Path, text
         ((), "bare case that names no backend; give --backend"),
         (("--backend", "nobody"), "no backend is called 'nobody'; built in: torch_copy"),
         (("--backend", f"{COPIES}:elsewhere"), "can't run here: made for other hardware than cpu"),
-        (("--backend", "torch_copy", "--device", "3"), "--device 3: cpu has 0"),
+        (("--backend", "torch_copy", "--device", "3"), "--device 3: cpu has only device 0"),
+        (("--backend", "torch_copy", "--deadline", "-3"), "--deadline -3: a number of seconds above 0"),
         (("--backend", "torch_copy", "--repeat", "0"), "--repeat 0: 1 or more"),
         (("--backend", "torch_copy", "--platform", "abacus"), "platform 'abacus' is unknown"),
     ],
@@ -131,3 +132,11 @@ def test_the_platform_is_the_one_in_the_file(kvconform: Run, saved: Save) -> Non
     path = saved("torch_copy", platform="cpu")
     assert failures.platform_of(path) == "cpu"
     assert "hold on cpu" in kvconform("replay", path, "--isolation", "none").out
+
+
+def test_another_platform_than_the_one_in_the_file_is_noted(kvconform: Run, saved: Save) -> None:
+    path = saved("torch_copy", platform="abacus")
+    ended = kvconform("replay", path, *HERE)
+    assert ended.status == 0
+    assert ended.out.startswith(f"note: {path} was saved on abacus, and runs on cpu\n")
+    assert "note:" not in kvconform("replay", saved("torch_copy", platform="cpu"), *HERE).out

@@ -316,9 +316,9 @@ def test_shared_memory_too_small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_unknown_backend(start: Callable[..., Started]) -> None:
-    """A backend that nobody knows fails the run, with the names that are known."""
+    """A backend that nobody knows is a usage error, with the names that are known."""
     run = start("--backend=nobody", "-k", FEW, "-n", "0")
-    assert run.ended() == 1, run.text
+    assert run.ended() == pytest.ExitCode.USAGE_ERROR, run.text
     assert "no backend is called 'nobody'; built in: torch_copy, triton_copy, batch_dma" in run.text
 
 
