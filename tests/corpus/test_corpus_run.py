@@ -65,8 +65,7 @@ def test_given_cases_come_first_and_none_is_lost(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "broken.json: not JSON" in done.stdout
     assert "strange.json: case.direction: 'up'" in done.stdout
-    for count in (1, 2, 3):
-        assert f"of-{count}.json" in done.stdout or "like short_copy" in done.stdout
+    assert done.stdout.count("short_copy:copy breaks BYTES-COPIED") >= 3
     summary = json.loads((report / "summary.json").read_text())
     copied = next(row for row in summary["counts"] if row["requirement"] == "BYTES-COPIED")
     assert (copied["planned"], copied["drawn"], copied["failed"]) == (3, 3, 3)
