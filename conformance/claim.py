@@ -17,6 +17,7 @@ from backends.contract import Support
 from conformance import failures
 from conformance import requirements as req
 from conformance.budgets import KINDS, Budget, ClaimKind
+from conformance.device.runner import BackendUnavailable, DeviceUnavailable
 from conformance.differences import compare
 from conformance.explain import brief_text, failure_text
 from conformance.oracle import initial
@@ -107,7 +108,10 @@ class Claim:
 
     def _support(self) -> Support:
         """What the backend declares; skips or fails the test where it can't run here."""
-        support = self.run.support(self.backend, self.bench)
+        try:
+            support = self.run.support(self.backend, self.bench)
+        except (BackendUnavailable, DeviceUnavailable) as error:
+            pytest.fail(str(error), pytrace=False)
         if support.unavailable:
             self._unavailable(support.unavailable)
         return support
