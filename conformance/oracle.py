@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from conformance.fill import Bytes, Content, Images, fill
-from strategies.case import Case, Pool, Run, Tensor
+from strategies.case import Case, Pool, Run
 from strategies.footprint import Footprint, destination_footprint, source_footprint
 
 
@@ -104,15 +104,6 @@ def block_offset(pool: Pool, block: int) -> int:
     """Bytes from the tensor's base to a block: written here a second time, so that one mistake can't hide itself."""
     row = pool.chunk_stride if pool.chunk_stride else pool.stride * pool.per_chunk
     return pool.origin + row * (block // pool.per_chunk) + pool.stride * (block % pool.per_chunk)
-
-
-def copied_bytes(case: Case) -> int:
-    """How many bytes the case moves."""
-    return sum(len(tensor.sources) * _page_moved(tensor) for tensor in case.tensors)
-
-
-def _page_moved(tensor: Tensor) -> int:
-    return sum(run.nbytes * run.count for run in tensor.runs) if tensor.runs else tensor.page_bytes
 
 
 def _finder(footprint: Footprint) -> Callable[[int], int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strategies.case import Case, Fence, Pool, Tensor
+from strategies.case import Case, Fence, Pool
 
 PAGE = 4096
 DENSE_LIMIT = 64 << 20  # bytes; a larger arena is sparse
@@ -57,25 +57,19 @@ class Footprint:
 
 def source_footprint(case: Case) -> Footprint:
     """The layout of the source arena."""
-    sides = [(tensor.source, tensor.sources, _need(tensor, "source")) for tensor in case.tensors]
+    sides = [(tensor.source, tensor.sources, tensor.needs[0]) for tensor in case.tensors]
     return _footprint(sides, case.source_fence)
 
 
 def destination_footprint(case: Case) -> Footprint:
     """The layout of the destination arena."""
-    sides = [(tensor.destination, tensor.destinations, _need(tensor, "destination")) for tensor in case.tensors]
+    sides = [(tensor.destination, tensor.destinations, tensor.needs[1]) for tensor in case.tensors]
     return _footprint(sides, case.destination_fence)
 
 
 def guard_bytes(pool: Pool) -> int:
     """The guard band beside a pool: a block long where that is cheap, so that a whole stray block lands in it."""
     return min(max(LEAST_GUARD, pool.stride), MOST_GUARD)
-
-
-def _need(tensor: Tensor, side: str) -> int:
-    """Bytes of a block that may be touched."""
-    ends = [getattr(run, side) + (run.count - 1) * getattr(run, f"{side}_step") + run.nbytes for run in tensor.runs]
-    return max(tensor.page_bytes, *ends) if ends else tensor.page_bytes
 
 
 def _footprint(sides: list[tuple[Pool, tuple[int, ...], int]], fence: Fence) -> Footprint:

@@ -10,7 +10,7 @@ from some_cases import load
 from backends.contract import Memory, Stream
 from conformance.addresses import Descriptors, offsets
 from conformance.fill import Content, Images, fill
-from conformance.oracle import copied_bytes, expected, initial, pieces, sizes
+from conformance.oracle import expected, initial, pieces, sizes
 from strategies.case import Case, Pool, Run
 from strategies.cases import cases, round_trips, undefined_cases
 from strategies.footprint import Footprint, destination_footprint, source_footprint
@@ -21,6 +21,13 @@ SCOPE = Scope(memory=KINDS, streams=frozenset(Stream), late=KINDS, fenceable=KIN
 LITTLE = 20_000  # bytes a case may move where they are gone through one by one
 
 any_case = st.one_of(cases(SCOPE), round_trips(SCOPE), undefined_cases(SCOPE))
+
+
+def copied_bytes(case: Case) -> int:
+    """How many bytes the case moves."""
+    return sum(piece.nbytes for piece in pieces(case))
+
+
 little_case = any_case.filter(lambda case: copied_bytes(case) <= LITTLE)
 
 
