@@ -19,7 +19,8 @@ from conformance.device.process import DeviceProcess, run_forever
 from conformance.device.protocol import Death
 
 OUTPUT_TAIL = 4096  # bytes kept of what a device process printed
-OUTPUT_MOST = 4 << 20  # bytes it may print before the file starts over
+OUTPUT_MOST = 4 << 20  # bytes of it that take memory; what came before is given back
+_PUNCH_HOLE = 0x03  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 PR_SET_PDEATHSIG = 1
 CRASHED = 70  # exit status of a device process whose own loop raised
 
@@ -36,7 +37,7 @@ class Child:
     killed: str = ""  # why the server ended it
     overdue: bool = False  # at the latest look
     hang: bool = False
-    said: bytes = b""  # the end of what it printed before its file started over
+    given_back: int = 0  # bytes at the beginning of its output that take no memory any more
 
     def kill(self, why: str, hang: bool = False) -> None:
         """End it and whatever it started."""
@@ -55,14 +56,15 @@ class Child:
             self.kill(f"no answer within {entry.deadline - entry.begun:.1f} s", hang=True)
         elif (used := _resident(self.pid)) > memory_bytes:
             self.kill(f"used {used / 2**30:.1f} GiB of memory, more than the limit of {memory_bytes / 2**30:.1f} GiB")
-        if os.fstat(self.output).st_size > OUTPUT_MOST:
-            self.said = self._tail()
-            os.ftruncate(self.output, 0)
+        size = os.fstat(self.output).st_size
+        if size - self.given_back > OUTPUT_MOST:
+            self.given_back = size - OUTPUT_TAIL
+            _give_back(self.output, self.given_back)
 
     def _tail(self) -> bytes:
         """The end of what it printed."""
         size = os.fstat(self.output).st_size
-        return (self.said + os.pread(self.output, OUTPUT_TAIL, max(0, size - OUTPUT_TAIL)))[-OUTPUT_TAIL:]
+        return os.pread(self.output, OUTPUT_TAIL, max(0, size - OUTPUT_TAIL))
 
     def ended(self) -> Death | None:
         """How it died, once it has; afterwards its processes, journal and output are gone."""
@@ -90,6 +92,14 @@ class Child:
             cases=entry.cases,
             requests=entry.cases + entry.others,
         )
+
+
+def _give_back(descriptor: int, nbytes: int) -> None:
+    """Free the memory of the file's first bytes. The file keeps its length, so that what is appended meanwhile stays;
+    cutting it would take the last words of a process that dies just then."""
+    fallocate = ctypes.CDLL(None).fallocate
+    fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    fallocate(descriptor, _PUNCH_HOLE, 0, nbytes)
 
 
 def fork(platform: Platform, index: int, listener: socket.socket, journal_path: Path, single: bool) -> Child:
