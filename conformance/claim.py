@@ -137,7 +137,9 @@ class Claim:
             lambda case: self._declined(support, case) or self.verdict(case),
             examples=listed,
             allowed=lambda case: declared(case) == first[0],
-            worth_shrinking=lambda verdict: not failures.similar(self._folder, self.backend, verdict),
+            worth_shrinking=lambda verdict: failures.first_of_its_kind(
+                self.run.settings.work, self.backend, verdict
+            ),
             on_drawn=lambda case: self._book(case, "drawn"),
             on_verdict=judged,
         )
@@ -189,7 +191,7 @@ class Claim:
         pytest.fail(self._text(failure), pytrace=False)
 
     def _text(self, failure: Failure) -> str:
-        """Save the case; its whole text, or a brief one if another shard has shown the like."""
+        """Save the case; its whole text, or a brief one if the like is made small elsewhere."""
         known = failures.similar(self._folder, self.backend, failure.verdict)
         device = self.bench.runner.device
         saved = failures.save(
@@ -201,7 +203,7 @@ class Claim:
             device.platform,
             failure.shrunk,
         )
-        if saved in known or not failure.shrunk:
+        if not failure.shrunk:
             return brief_text(self.backend, failure, saved, known)
         return failure_text(self.backend, failure, saved, self._alone(failure))
 

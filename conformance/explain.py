@@ -36,11 +36,11 @@ def verdict_text(backend: str, case: Case, verdict: Verdict) -> str:
 
 
 def brief_text(backend: str, failure: Failure, saved: Path, known: Sequence[Path], replay: str = "") -> str:
-    """The text where another test of this run has shown a failure of the same backend and requirement; `known` are
-    the files of those, the shrunk one first."""
+    """The text of a failure that was not shrunk, since another test does that with one of the same backend and
+    requirement; `known` are the files of such failures so far, a shrunk one first."""
     finding = failure.verdict.findings[0]
-    if failure.shrunk:
-        same = "the smallest case is the same"
+    if not (known and failures.was_shrunk(known[0])):
+        same = "not shrunk: another test makes the like of it small"
     elif saved == known[0]:
         same = "the same case as another test's"
     else:

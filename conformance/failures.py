@@ -40,6 +40,17 @@ def similar(folder: Path, backend: str, verdict: Verdict) -> list[Path]:
     return sorted(folder.glob(f"{_stem(backend, verdict)}-*.json"), key=lambda path: (not was_shrunk(path), path))
 
 
+def first_of_its_kind(work: Path, backend: str, verdict: Verdict) -> bool:
+    """Whether nobody in this run has asked so before, of any worker: the one who hears yes makes the failure small.
+
+    `work`: the run's own folder. Raises OSError."""
+    try:
+        (work / f"shrinking-{_stem(backend, verdict)}").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
 def save_lost(folder: Path, text: str) -> Path | None:
     """Write a case that was running when its process and its worker died, as the journal has it; None for a text that
     is no case, a task's or one that was cut. Raises OSError."""

@@ -92,18 +92,20 @@ def left_out(settings: RunSettings, counts: dict[Key, Count], ledger: Ledger) ->
     notes = []
     if ledger.deselected:
         notes.append(f"{len(ledger.deselected)} tests were deselected, e.g. {ledger.deselected[0]}")
-    tested = [name for name in settings.backends if name not in ledger.unavailable]
     held = {requirement: {key.backend for key in counts if key.requirement == requirement} for requirement in MANDATORY}
-    for kind in KINDS:
-        expected = MANDATORY.intersection(kind.requirements)
-        if kind.subjects:
-            missing = sorted(requirement for requirement in expected if not held[requirement])
-            notes += [f"nothing was held to {', '.join(missing)}"] if missing else []
-            continue
-        for name in tested:
-            missing = sorted(requirement for requirement in expected if name not in held[requirement])
-            notes += [f"{name} was not held to {', '.join(missing)}"] if missing else []
+    nobody = sorted(requirement for requirement in _decided(by_backends=False) if not held[requirement])
+    notes += [f"nothing was held to {', '.join(nobody)}"] if nobody else []
+    for name in settings.backends:
+        missing = sorted(requirement for requirement in _decided(by_backends=True) if name not in held[requirement])
+        if missing and name not in ledger.unavailable:
+            notes.append(f"{name} was not held to {', '.join(missing)}")
     return notes
+
+
+def _decided(*, by_backends: bool) -> set[str]:
+    """The mandatory requirements that claims about backends decide, or those about anything else."""
+    named = {requirement for kind in KINDS if by_backends != bool(kind.subjects) for requirement in kind.requirements}
+    return MANDATORY & named
 
 
 def _any_failed(counts: dict[Key, Count], backend: str) -> bool:

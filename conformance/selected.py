@@ -106,6 +106,7 @@ class SelectorClaim(Claim):
             drawn = cases(scope).filter(self._concerned)
         except ScopeError as error:
             pytest.fail(f"no backend leaves anything to choose for: {error}", pytrace=False)
+        self._skip_where_not_meant(scope)
         listed = [named for named in each_route(scope) if self._concerned(named[1])][self.shard :: self.kind.shards]
         planned = self._planned(declared)
         key, database = Key(self.backend, req.CHOSEN), self.run.settings.database
@@ -116,7 +117,9 @@ class SelectorClaim(Claim):
             self.verdict,
             examples=listed,
             allowed=lambda case: self._concerned(case) and declared.why_not(ask(case)) is None,
-            worth_shrinking=lambda verdict: not failures.similar(self._folder, verdict.backend, verdict),
+            worth_shrinking=lambda verdict: failures.first_of_its_kind(
+                self.run.settings.work, verdict.backend, verdict
+            ),
             on_drawn=lambda case: self.run.tally.count(key, "drawn"),
             on_verdict=self.count,
         )
@@ -173,7 +176,7 @@ class SelectorClaim(Claim):
         where = (device.name, device.platform)
         saved = failures.save(self._folder, chosen, failure.case, failure.verdict, *where, failure.shrunk)
         again = failures.replay_command(saved, chosen, req.CHOSEN)
-        if saved in known or not failure.shrunk:
+        if not failure.shrunk:
             pytest.fail(brief_text(self.backend, failure, saved, known, again), pytrace=False)
         alone = f"tried all the same in a process of its own: {self._tried(chosen, failure.case)}"
         pytest.fail(failure_text(self.backend, failure, saved, alone, again), pytrace=False)
@@ -186,6 +189,13 @@ class SelectorClaim(Claim):
 
     def _wrong(self, kind: Kind, backend: str, sentence: str) -> Verdict:
         return Verdict(kind, backend, (req.CHOSEN,), (Finding(req.CHOSEN, sentence),))
+
+    def _skip_where_not_meant(self, scope: Scope) -> None:
+        """Nothing is planned for a rule that is judged on no copy that this device can make."""
+        outside = [self.selector.outside(self.facts(plain_case(*route, KERNEL_PAGE, 1))) for route in scope.routes]
+        if all(outside):
+            self.run.tally.count(Key(self.backend, req.CHOSEN), "planned", 0)
+            pytest.skip(f"{req.CHOSEN} does not apply here: {outside[0]}")
 
     def _concerned(self, case: Case) -> bool:
         return self.selector.outside(self.facts(case)) is None

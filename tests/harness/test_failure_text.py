@@ -175,21 +175,29 @@ def test_sentences_of_what_breaks() -> None:
     ]
 
 
-def test_brief_text_names_the_shrunk_failure() -> None:
+def test_brief_text_names_the_shrunk_failure(tmp_path: Path) -> None:
     """A second failure of the same kind points to the shrunk one, and can be read and replayed by itself."""
     failure = Failure(DENSE, _judged(Evidence(Outcome.FAULT, "signal SIGSEGV")), shrunk=False)
-    first = Path("first.json")
+    first = failures.save(tmp_path, "theirs", DENSE, failure.verdict, "a CPU")
     assert brief_text("theirs", failure, FILE, [first, FILE]) == (
-        """\
+        f"""\
 theirs breaks SURVIVE-FAULT: the process that ran the case died: signal SIGSEGV
-like first.json, so not shrunk again
+like {first}, so not shrunk again
 case    load, pageable -> device
         page 16 bytes, blocks 2->1, 0->3, 1->0
 replay  kvconform replay reports/one/failures/this.json --backend theirs"""
     )
     assert "\nthe same case as another test's\n" in brief_text("theirs", failure, first, [first])
-    shrunk = replace(failure, shrunk=True)
-    assert "\nthe smallest case is the same\n" in brief_text("theirs", shrunk, first, [first])
+    assert "\nnot shrunk: another test makes the like of it small\n" in brief_text("theirs", failure, FILE, [])
+
+
+def test_one_of_all_tests_makes_a_failure_small(tmp_path: Path) -> None:
+    """The first to meet a requirement broken by a backend; another requirement or backend is another matter."""
+    fault = _judged(Evidence(Outcome.FAULT, "signal SIGSEGV"))
+    hang = _judged(Evidence(Outcome.HANG, "no answer within 10.0 s"))
+    asked = [("theirs", fault), ("theirs", fault), ("ours", fault), ("theirs", hang), ("theirs", hang)]
+    found = [failures.first_of_its_kind(tmp_path, backend, verdict) for backend, verdict in asked]
+    assert found == [True, False, True, True, False]
 
 
 def test_the_end_of_a_run_shows_the_shrunk_failure(tmp_path: Path) -> None:

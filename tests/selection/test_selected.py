@@ -20,14 +20,17 @@ from conformance.probe.attempt import attempt
 from conformance.run import Run
 from conformance.selected import SelectorClaim, about_choice, facts_of, host_memory, plain_case, union
 from conformance.selection.simulated import CPU, CUDA
+from conformance.selection.subjects import Selector
 from conformance.settings import RunSettings, decide, make_folders
 from conformance.taken import Path as Way
 from conformance.taken import Seen, claimed, contradiction, sampled, seen_in, takes_its_path, takes_the_chosen_path
 from conformance.tally import Key
 from conformance.verdict import Finding, Kind, Verdict
 from strategies.scope import Scope
+from tests.selection import planted_rules
 
 RULES = "tests.selection.planted_rules"
+ELSEWHERE = Selector("elsewhere", planted_rules.right, platforms=frozenset({"cuda"}))
 Opened = Callable[[str, ClaimKind], SelectorClaim]
 
 
@@ -94,6 +97,15 @@ def test_a_wrong_rule_is_found(opened: Opened, rule: str, says: str) -> None:
     assert "kvconform probe --case" in text
     assert counts(claim, req.CHOSEN).failed == 1
     assert len(list(Path(claim.run.settings.report, "failures").glob("*.json"))) == 1
+
+
+def test_a_rule_for_other_platforms_is_not_judged_here(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test says so, and nothing was planned, so that the run can still be whole."""
+    monkeypatch.setattr("tests.selection.planted_rules.elsewhere", ELSEWHERE, raising=False)
+    claim = opened(f"{RULES}:elsewhere", CHOSEN)
+    with pytest.raises(pytest.skip.Exception, match="does not apply here: elsewhere is not meant for cpu"):
+        claim.copies_right()
+    assert counts(claim, req.CHOSEN).planned == 0
 
 
 def test_choosing_what_the_backend_refuses_is_found(opened: Opened) -> None:
