@@ -137,9 +137,7 @@ class Claim:
             lambda case: self._declined(support, case) or self.verdict(case),
             examples=listed,
             allowed=lambda case: declared(case) == first[0],
-            worth_shrinking=lambda verdict: failures.first_of_its_kind(
-                self.run.settings.work, self.backend, verdict
-            ),
+            worth_shrinking=lambda verdict: failures.first_of_its_kind(self.run.settings.work, self.backend, verdict),
             on_drawn=lambda case: self._book(case, "drawn"),
             on_verdict=judged,
         )
