@@ -41,6 +41,7 @@ class Memory(str, Enum):
     REGISTERED_PIECES = "registered-pieces"  # shared mmap registered as adjacent pieces: blocks lie across seams
     REGISTERED_PARTLY = "registered-partly"  # shared mmap of which only the first half is registered
     HUGE = "huge-pages"  # anonymous mmap of explicit huge pages, registered where the platform registers
+    OTHER_NODE = "other-node"  # anonymous mmap on another NUMA node, registered where the platform registers
     SHARED = "shared"  # shared mmap on tmpfs, not registered
     PAGEABLE = "pageable"  # private anonymous mmap
     READ_ONLY = "read-only"  # private anonymous mmap, write-protected while the copy runs: a source only
@@ -52,6 +53,9 @@ class Memory(str, Enum):
 
 HOST_MEMORY = frozenset(Memory) - {Memory.DEVICE}
 WRITABLE_HOST_MEMORY = HOST_MEMORY - {Memory.READ_ONLY}
+REGISTERED_MEMORY = frozenset(
+    {Memory.REGISTERED, Memory.REGISTERED_ANONYMOUS, Memory.REGISTERED_PIECES, Memory.HUGE, Memory.OTHER_NODE}
+)  # all of it is registered; of REGISTERED_PARTLY a part is
 
 
 class Stream(str, Enum):
@@ -113,7 +117,7 @@ class Ask:
     descriptors: int
     address_multiple: int  # largest power of two up to 4096 that divides every source and destination address
     dense: bool = True  # all descriptors have one size, and each side's addresses lie on one grid of that size
-    late_source: bool = False  # the source is written on the stream, after the call was made
+    late: bool = False  # the source or the destination is still to be written on the stream when the call is made
     captured: bool = False
 
 
@@ -135,7 +139,7 @@ class Support:
     max_bytes: int | None = None  # of one descriptor
     zero_sizes: bool = True
     uniform_dense: bool = False  # only equal sizes at multiples of that size (the older swap_blocks signature)
-    late_source: bool = True  # copies what the source holds when the stream gets there
+    stream_order: bool = True  # reads the source and writes the destination when the stream gets there, not before
     reuse_descriptors: bool = True  # descriptors may be overwritten as soon as the call returns
     relative_cost: int = 1  # how many times fewer cases a budget holds (an interpreter, say)
     unavailable: str | None = None  # why this backend can't run on this device at all
@@ -160,8 +164,8 @@ class Support:
                 return f"{kind.value} memory as {side} is declared unsupported"
         if ask.stream not in self.streams:
             return f"the {ask.stream.value} stream is declared unsupported"
-        if ask.late_source and not self.late_source:
-            return "a source still being written on the stream is declared unsupported"
+        if ask.late and not self.stream_order:
+            return "a source or destination still being written on the stream is declared unsupported"
         return None
 
     def must_refuse(self, ask: Ask) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from backends.contract import Device, Direction, Memory, Stream
+from backends.contract import REGISTERED_MEMORY, Device, Direction, Memory, Stream
 
 BATCH_DMA = "batch_dma"
 TRITON_COPY = "triton_copy"
@@ -26,7 +26,6 @@ WORD = 8  # bytes; the kernel copies whole words
 MOST_CHUNK = 8192  # bytes that one program of the kernel copies at a time
 FEWEST_DESCRIPTORS = 16  # below, a kernel launch costs more than it saves
 
-REGISTERED_MEMORY = frozenset({Memory.REGISTERED, Memory.REGISTERED_ANONYMOUS, Memory.REGISTERED_PIECES, Memory.HUGE})
 PINNED_MEMORY = REGISTERED_MEMORY | {Memory.PINNED}  # all of it is page-locked; REGISTERED_PARTLY is not
 ACROSS_RANGES = frozenset({Memory.REGISTERED_PIECES, Memory.REGISTERED_PARTLY})  # copies run over a registration's end
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from backends import cpu_stream
-from backends.contract import Device, Memory, Support
+from backends.contract import REGISTERED_MEMORY, Device, Memory, Support
 from backends.descriptors import Descriptors, IntArray, check
 from backends.pointers import current_device, is_device
 from backends.running import platform
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from backends.triton_kernel import Launch
 
 _PINNED = frozenset({Memory.DEVICE, Memory.PINNED})
-_REGISTERED = frozenset({Memory.REGISTERED, Memory.REGISTERED_ANONYMOUS, Memory.REGISTERED_PIECES, Memory.HUGE})
 _PAGEABLE = frozenset({Memory.PAGEABLE, Memory.SHARED, Memory.READ_ONLY})
 _INTERPRETER_COST = 10
 
@@ -56,7 +55,7 @@ class TritonCopy:
             return Support(relative_cost=_INTERPRETER_COST, unavailable=unavailable)
         memory = _PINNED
         if device.registered_address_is_host_address:
-            memory |= _REGISTERED
+            memory |= REGISTERED_MEMORY
         if device.pageable_access:
             memory |= _PAGEABLE
         return Support(memory=memory, unavailable=unavailable)

@@ -23,7 +23,7 @@ from conformance.fill import Bytes, Content, Images, fill
 from conformance.job import Job
 from conformance.malformed import spoil
 
-LATE_SECONDS = 200e-6  # how long a late source keeps its stream busy before it is written
+LATE_SECONDS = 200e-6  # how long the stream is kept busy before a side is written late
 
 
 @dataclass
@@ -63,18 +63,21 @@ class Executor:
         destination: Side,
         clock: _Phases,
     ) -> Evidence:
-        late = job.submission.late_source
-        first = _wiped(images.source, job.seed) if late else images.source
-        source.upload(first)
-        destination.upload(images.destination)
+        sides = (
+            (source, images.source, job.submission.late_source),
+            (destination, images.destination, job.submission.late_destination),
+        )
+        for side, image, late in sides:
+            side.upload(_wiped(image, job.seed) if late else image)
         self.device.protect(source.region, read_only=True)
         clock.mark("fill")
         back = batch.backwards() if job.round_trip else None
         failure: BaseException | None = None
         try:
             with self.device.stream(job.submission.stream):
-                if late:
-                    source.upload_late(images.source, LATE_SECONDS)
+                for side, image, late in sides:
+                    if late:
+                        side.upload_late(image, LATE_SECONDS)
                 kept = self._submit(backend, job, batch)
                 clock.mark("copy")
                 self.device.synchronize_stream()

@@ -170,6 +170,8 @@ def _submission(case: Case) -> str:
         parts.append("source access order any")
     if submission.late_source:
         parts.append("source written late on the stream")
+    if submission.late_destination:
+        parts.append("destination in use on the stream until the copy")
     if submission.reuse_descriptors:
         parts.append("descriptors zeroed on return")
     if case.round_trip:

@@ -190,6 +190,7 @@ def size(case: Case) -> tuple[int, ...]:
             submission.calls > 1,
             submission.order_any,
             submission.late_source,
+            submission.late_destination,
             submission.reuse_descriptors,
             case.source_fence.value != "none",
             case.destination_fence.value != "none",

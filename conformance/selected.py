@@ -246,7 +246,7 @@ def union(supports: list[Support]) -> Support:
         max_bytes=None if None in nbytes else max(filter(None, nbytes)),
         zero_sizes=any(support.zero_sizes for support in supports),
         uniform_dense=all(support.uniform_dense for support in supports),
-        late_source=any(support.late_source for support in supports),
+        stream_order=any(support.stream_order for support in supports),
         reuse_descriptors=any(support.reuse_descriptors for support in supports),
     )
 

@@ -175,7 +175,7 @@ def sampled(scope: Scope, count: int, seed: int) -> list[Case]:
     plain = [plain_case(*route, page, pages, scope) for page, pages in sizes for route in routes if route]
     plain = [case for case in plain if scope.support.why_not(ask(case)) is None]
     others = [case for _, case in must_have(scope) if case.direction in kinds and case.descriptors > FEW]
-    others = [case for case in others if not (case.round_trip or case.undefined or case.submission.late_source)]
+    others = [case for case in others if not (case.round_trip or case.undefined or ask(case).late)]
     Random(seed).shuffle(others)
     return [*plain, *others][:count]
 

@@ -48,7 +48,7 @@ def ask(case: Case) -> Ask:
         descriptors=case.descriptors,
         address_multiple=bits & -bits,
         dense=is_dense(case),
-        late_source=case.submission.late_source,
+        late=case.submission.late_source or case.submission.late_destination,
     )
 
 

@@ -148,8 +148,8 @@ def _zero_cells(scope: Scope) -> Cells:
     return ("none", *(("first", "middle", "last") if some else ()))
 
 
-def _late(scope: Scope) -> Cells:
-    some = scope.support.late_source and _source_kinds(scope) & scope.late
+def _late(scope: Scope, kinds: set[Memory]) -> Cells:
+    some = scope.support.stream_order and kinds & scope.late
     return ("no", "yes") if some else ("no",)
 
 
@@ -210,7 +210,8 @@ AXES: tuple[Axis, ...] = (
     Axis("calls", lambda scope: ("1", "2", "3")),
     Axis("zero entries", _zero_cells),
     Axis("order any", lambda scope: ("no", "yes")),
-    Axis("late source", _late),
+    Axis("late source", lambda scope: _late(scope, _source_kinds(scope))),
+    Axis("late destination", lambda scope: _late(scope, _destination_kinds(scope))),
     Axis("reuse descriptors", lambda scope: ("no", "yes") if scope.support.reuse_descriptors else ("no",)),
     Axis("blind spot", _spots),
 )
@@ -227,6 +228,8 @@ PAIRS: tuple[tuple[str, str], ...] = (
     ("source fence", "page bytes"),
     ("destination fence", "page bytes"),
     ("late source", "source memory"),
+    ("late destination", "destination memory"),
+    ("late destination", "order any"),
     ("calls", "zero entries"),
 )
 

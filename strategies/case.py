@@ -113,6 +113,7 @@ class Submission:
     zero_entries: tuple[int, ...] = ()  # a descriptor of size zero is inserted before each of these positions
     order_any: bool = False  # is_src_access_order_any; never together with late_source
     late_source: bool = False  # the source receives its bytes on the same stream, just before the copy is enqueued
+    late_destination: bool = False  # the destination receives what it holds before the copy in the same way
     reuse_descriptors: bool = False  # descriptor tensors are overwritten as soon as the call returns
     malformed: Malformed | None = None
 

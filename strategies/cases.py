@@ -121,7 +121,8 @@ def _cases(draw: st.DrawFn, scope: Scope, returning: bool = False) -> Case:
         destination_fence=_possible(destination_fence, last, scope, False),
         round_trip=returning,
     )
-    submission = draw(submissions(scope, source, case.descriptors, late=not returning, zeros=not returning))
+    plain = {"late": False, "zeros": False} if returning else {}
+    submission = draw(submissions(scope, source, destination, case.descriptors, **plain))
     return _checked(scope, replace(case, submission=submission, seed=draw(between(0, MOST_SEED))))
 
 

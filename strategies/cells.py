@@ -74,6 +74,7 @@ def cells_of(case: Case, source: Footprint, destination: Footprint) -> dict[str,
         "zero entries": _zeros(case),
         "order any": (_yes(submission.order_any),),
         "late source": (_yes(submission.late_source),),
+        "late destination": (_yes(submission.late_destination),),
         "reuse descriptors": (_yes(submission.reuse_descriptors),),
     }
     gathered: dict[str, set[str]] = {}

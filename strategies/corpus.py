@@ -201,6 +201,8 @@ def why_left_out(scope: Scope, case: Case) -> str | None:
         return f"the {case.submission.stream.value} stream"
     if case.submission.late_source and case.source_memory not in scope.late:
         return f"a late source in {case.source_memory.value} memory"
+    if case.submission.late_destination and case.destination_memory not in scope.late:
+        return f"a late destination in {case.destination_memory.value} memory"
     if case.descriptors > scope.max_descriptors:
         return f"more than {scope.max_descriptors} descriptors"
     for memory, layout in (

@@ -181,13 +181,27 @@ def _submissions(scope: Scope) -> Iterator[Named]:
     if scope.support.zero_sizes:
         nothing = _tensor(scope, whole(_page(scope, 200)), ((), ()))
         yield "submit-only-zeros", _case(scope, nothing, submission=replace(plain, zero_entries=(0, 0)))
-    seen: set[tuple[Direction, Memory]] = set()
+    if scope.support.stream_order:
+        yield from _late(scope, usual, plain)
+
+
+def _late(scope: Scope, usual: Tensor, plain: Submission) -> Iterator[Named]:
+    """Every kind of memory that can be written late, as the source and as the destination of every direction."""
+    seen: set[tuple[Direction, Memory, bool]] = set()
     for route in scope.routes:
-        if route[1] in scope.late and scope.support.late_source and route[:2] not in seen:
-            seen.add(route[:2])
+        direction, source, destination = route
+        if source in scope.late and (direction, source, True) not in seen:
+            seen.add((direction, source, True))
             for calls in (1, 2):
-                case = _case(scope, usual, route=route, submission=replace(plain, late_source=True, calls=calls))
-                yield f"submit-late-{route[0].value}-{route[1].value}-calls-{calls}", case
+                late = replace(plain, late_source=True, calls=calls)
+                case = _case(scope, usual, route=route, submission=late)
+                yield f"submit-late-{direction.value}-{source.value}-calls-{calls}", case
+        if destination in scope.late and (direction, destination, False) not in seen:
+            seen.add((direction, destination, False))
+            for name, order_any in (("", False), ("-order-any", True)):
+                late = replace(plain, late_destination=True, order_any=order_any)
+                case = _case(scope, usual, route=route, submission=late)
+                yield f"submit-late-destination-{direction.value}-{destination.value}{name}", case
 
 
 def _counts(scope: Scope) -> Iterator[Named]:

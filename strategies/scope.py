@@ -28,6 +28,7 @@ PLAINEST = (
     Memory.REGISTERED_PIECES,
     Memory.REGISTERED_PARTLY,
     Memory.HUGE,
+    Memory.OTHER_NODE,
     Memory.READ_ONLY,
 )  # every kind, in the order in which a failure is simpler to look into
 FULLY_REGISTERED = frozenset({Memory.DEVICE, Memory.PINNED, Memory.REGISTERED, Memory.REGISTERED_ANONYMOUS})

@@ -56,6 +56,7 @@ def _changes(case: Case) -> Iterator[Callable[[], Case]]:
         ("calls", 1),
         ("calls", min(2, case.submission.calls)),
         ("late_source", False),
+        ("late_destination", False),
         ("order_any", False),
         ("reuse_descriptors", False),
         ("stream", Stream.SIDE),
@@ -116,6 +117,10 @@ def _tensor_changes(tensor: Tensor) -> Iterator[Callable[[], Tensor]]:
             if 1 << power < least:  # all the way down to 0 is tried above
                 yield lambda side=side, by=1 << power: _with_lower_ids(tensor, side, by)  # type: ignore[misc]
     yield lambda: _fitted(tensor)
+    if count == 1:
+        source, destination = tensor.sources[0], tensor.destinations[0]
+        yield lambda: replace(tensor, source=_single(tensor.source, source), sources=(0,))
+        yield lambda: replace(tensor, destination=_single(tensor.destination, destination), destinations=(0,))
     page = tensor.page_bytes
     for size in (1, page // 2, 1 << (page.bit_length() - 1), page - 16, page - 1):  # 16 less has the same residue
         if 1 <= size < page:
@@ -155,6 +160,11 @@ def _fitted(tensor: Tensor) -> Tensor:
         source=replace(tensor.source, blocks=max(tensor.sources, default=0) + 1),
         destination=replace(tensor.destination, blocks=max(tensor.destinations, default=0) + 1),
     )
+
+
+def _single(pool: Pool, block: int) -> Pool:
+    """A pool of nothing but this block, at the place where it is."""
+    return Pool(1, pool.stride, origin=pool.offset(block))
 
 
 def _with_page(tensor: Tensor, page_bytes: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""How a batch is handed over: the stream, several calls, entries of size zero, early reads, late sources."""
+"""How a batch is handed over: the stream, several calls, entries of size zero, early reads, sides written late."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ MOST_ZEROS = 3
 
 @st.composite
 def submissions(
-    draw: st.DrawFn, scope: Scope, source: Memory, descriptors: int, *, late: bool = True, zeros: bool = True
+    draw: st.DrawFn,
+    scope: Scope,
+    source: Memory,
+    destination: Memory,
+    descriptors: int,
+    *,
+    late: bool = True,
+    zeros: bool = True,
 ) -> Submission:
     """Any way to submit `descriptors` descriptors that the scope allows; three of four are plain but for the stream."""
     stream = draw(pick(*scope.stream_kinds))
@@ -24,7 +31,9 @@ def submissions(
     support = scope.support
     calls = draw(between(1, MOST_CALLS))
     order_any = draw(between(0, 2)) == 2
-    late_source = late and not order_any and support.late_source and source in scope.late and draw(between(0, 1)) == 1
+    late &= support.stream_order
+    late_source = late and not order_any and source in scope.late and draw(between(0, 1)) == 1
+    late_destination = late and destination in scope.late and draw(between(0, 1)) == 1
     reuse = support.reuse_descriptors and draw(between(0, 1)) == 1
     spare = min(MOST_ZEROS, scope.most_descriptors - descriptors)
     positions: tuple[int, ...] = ()
@@ -37,5 +46,6 @@ def submissions(
         zero_entries=positions,
         order_any=order_any,
         late_source=late_source,
+        late_destination=late_destination,
         reuse_descriptors=reuse,
     )

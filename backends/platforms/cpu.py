@@ -22,7 +22,7 @@ import numpy as np
 from backends import cpu_stream
 from backends.contract import Device, DeviceError, Memory, Stream
 from backends.cpu_stream import CpuStream
-from backends.platforms import host_regions, hostmap, torch_build
+from backends.platforms import host_regions, torch_build
 from backends.platforms.contract import Bytes, Region
 from backends.platforms.host_regions import HostRegions
 from backends.platforms.visible import visible
@@ -62,9 +62,7 @@ class CpuDevice:
     def __init__(self, index: int) -> None:
         self._streams = {Stream.SIDE: CpuStream("side"), Stream.DEFAULT: cpu_stream.default()}
         self._regions = HostRegions()
-        kinds = [Memory.DEVICE, Memory.SHARED, Memory.PAGEABLE, Memory.READ_ONLY]
-        if hostmap.huge_pages_granted():
-            kinds.append(Memory.HUGE)
+        kinds = [Memory.DEVICE, Memory.SHARED, Memory.PAGEABLE, Memory.READ_ONLY, *host_regions.granted()]
         build = torch_build.torch_build()
         self.facts = Device(
             platform="cpu",

@@ -166,10 +166,10 @@ class GpuDevice:
         same_address = False
         try:
             same_address = self._registered_address_is_host_address()
-            kinds += sorted(REGISTERED_KINDS - {Memory.HUGE}, key=lambda kind: kind.value)
-            if hostmap.huge_pages_granted():
-                self.unmap(self._register(self._host.map(Memory.HUGE, 1)))
-                kinds.append(Memory.HUGE)
+            kinds += sorted(REGISTERED_KINDS.difference(host_regions.SOMETIMES), key=lambda kind: kind.value)
+            for memory in host_regions.granted():
+                self.unmap(self._register(self._host.map(memory, 1)))
+                kinds.append(memory)
         except DeviceError as error:
             extra["not_registered"] = str(error)
         return Device(

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from contextlib import suppress
 
 from backends.contract import DeviceError, Memory
-from backends.platforms import hostmap
+from backends.platforms import hostmap, numa
 from backends.platforms.contract import Bytes, Region
 from backends.platforms.hostmap import PAGE, Extents, Span
 
 _SHARED = frozenset({Memory.SHARED, Memory.REGISTERED, Memory.REGISTERED_PIECES, Memory.REGISTERED_PARTLY})
+
+SOMETIMES = (Memory.HUGE, Memory.OTHER_NODE)  # kinds that only some machines have
 
 
 class HostRegions:
@@ -67,6 +70,19 @@ class HostRegions:
             raise DeviceError(f"no live region of {region.memory.value} memory at {region.address:#x}") from None
 
 
+def granted() -> list[Memory]:
+    """The kinds of SOMETIMES of which the machine really gives a page now: huge pages where some are set aside,
+    memory of another NUMA node where there is one and binding to it is allowed."""
+    regions = HostRegions()
+    found = []
+    for memory in SOMETIMES:
+        with suppress(DeviceError):
+            regions.map(memory, 1)
+            found.append(memory)
+    regions.close()
+    return found
+
+
 def granule(memory: Memory) -> int:
     """Bytes to which host mappings of a kind are rounded. A partly registered region has two halves to tell apart."""
     if memory is Memory.HUGE:
@@ -91,6 +107,11 @@ def read(address: int, out: Bytes) -> None:
 def _back(span: Span, memory: Memory, extents: Extents) -> None:
     if memory is Memory.HUGE:
         span.back_huge(extents)
+    elif memory is Memory.OTHER_NODE:
+        node = numa.other_node()
+        if node is None:
+            raise DeviceError("memory of another NUMA node: this machine has one node")
+        span.back_on_node(extents, node)
     elif memory in _SHARED:
         span.back_shared(extents)
     else:

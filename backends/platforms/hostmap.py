@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from backends.contract import DeviceError
+from backends.platforms import numa
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 FENCE = 2 << 20  # bytes of unmapped addresses on either side of a span: more than a kernel's widest stray chunk
@@ -80,8 +81,16 @@ class Span:
         for offset, nbytes in extents:
             what = f"mapping huge pages ({nbytes} bytes; see HugePages_Free in /proc/meminfo, vm.nr_hugepages)"
             self._map_over(offset, nbytes, _PRIVATE | _ANONYMOUS | _HUGETLB, what)
-            if _madvise(self.address + offset, nbytes, _POPULATE_WRITE) and ctypes.get_errno() != errno.EINVAL:
-                raise DeviceError(f"{what}: {os.strerror(ctypes.get_errno())}")
+            self._populate(offset, nbytes, what)
+
+    def back_on_node(self, extents: Extents, node: int) -> None:
+        """Put private anonymous memory of one NUMA node behind the windows `extents`, whole pages.
+
+        Raises DeviceError when the kernel won't bind it, or when the node has too little."""
+        for offset, nbytes in extents:
+            self._protect(offset, nbytes, _READ | _WRITE)
+            numa.bind(self.address + offset, nbytes, node)
+            self._populate(offset, nbytes, f"memory of NUMA node {node} ({nbytes} bytes)")
 
     def write_protect(self, extents: Extents, read_only: bool) -> None:
         """Forbid (or allow again) writes to backed windows: a write to a protected page faults."""
@@ -96,6 +105,11 @@ class Span:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def _populate(self, offset: int, nbytes: int, what: str) -> None:
+        """Fault pages in; a kernel that can't do it (before 5.14) lets the first touch show."""
+        if _madvise(self.address + offset, nbytes, _POPULATE_WRITE) and ctypes.get_errno() != errno.EINVAL:
+            raise DeviceError(f"{what}: {os.strerror(ctypes.get_errno())}")
 
     def _map_over(self, offset: int, nbytes: int, flags: int, what: str, file: int = -1, at: int = 0) -> None:
         _map(self.address + offset, nbytes, _READ | _WRITE, flags | _FIXED, what, file, at)
@@ -132,21 +146,6 @@ def huge_page_bytes() -> int:
         if line.startswith("Hugepagesize:"):
             return int(line.split()[1]) << 10
     return 0
-
-
-def huge_pages_granted() -> bool:
-    """Whether one explicit huge page can really be mapped and written now."""
-    size = huge_page_bytes()
-    if not size:
-        return False
-    span = Span(size, size)
-    try:
-        span.back_huge([(0, size)])
-    except DeviceError:
-        return False
-    finally:
-        span.close()
-    return True
 
 
 def _map(address: int, nbytes: int, protection: int, flags: int, what: str, file: int = -1, at: int = 0) -> int:

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from backends.contract import DeviceError, Memory
+from backends.contract import REGISTERED_MEMORY, DeviceError, Memory
 from backends.platforms.hostmap import PAGE, round_up
 
 PIECE = 64 << 10  # bytes of one registration of a large region registered in pieces
 PIECES = 128  # about how many a smaller region is cut into, so that small cases meet seams too
 
-REGISTERED_KINDS = frozenset(
-    {
-        Memory.REGISTERED,
-        Memory.REGISTERED_ANONYMOUS,
-        Memory.REGISTERED_PIECES,
-        Memory.REGISTERED_PARTLY,
-        Memory.HUGE,
-    }
-)
+REGISTERED_KINDS = REGISTERED_MEMORY | {Memory.REGISTERED_PARTLY}
 
 
 def registrations(memory: Memory, address: int, nbytes: int) -> list[tuple[int, int]]:

@@ -140,7 +140,7 @@ def limits(support: Support, device: Device) -> list[str]:
     for allowed, text in (
         (support.zero_sizes, "no descriptors of size zero"),
         (not support.uniform_dense, "one size a batch, at multiples of that size"),
-        (support.late_source, "no source that is still being written on the stream"),
+        (support.stream_order, "no source or destination that is still being written on the stream"),
         (support.reuse_descriptors, "descriptors stay untouched until the copy has ended"),
     ):
         if not allowed:

@@ -88,8 +88,6 @@ under one seed for all, every worker would try the same cases.
 * **Reads beyond the source** leave no trace in bytes. They are caught where an arena ends at an unmapped page (the case
   says so, and so does `kvconform list`), and not where only guard bands lie there.
 * **Order inside a batch**, and what duplicate destinations hold, beyond that it is one of the contents copied there.
-* **Destinations that are still in use.** A source may be written late on the stream, right before the copy; that the
-  copy does not *write* before the stream gets there is not tried.
 * **Descriptors above 1 MiB**, and descriptor tensors that are strided views.
 * **Stray writes far away.** A byte written more than a block beyond the arena is caught at a fence only.
 * **Graph capture**, peer copies between devices, and copies between hosts.

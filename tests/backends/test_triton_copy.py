@@ -15,7 +15,7 @@ import torch
 from copy_arena import Arena
 
 from backends import cpu_stream
-from backends.contract import Device, Memory
+from backends.contract import REGISTERED_MEMORY, Device, Memory
 from backends.descriptors import check
 from backends.triton_copy import Staging, TritonCopy
 from backends.triton_shapes import Shape
@@ -214,7 +214,7 @@ def test_a_captured_launch_keeps_its_buffer(staging: Staging, accelerator: FakeA
     assert captured.event is None
 
 
-REGISTERED = {Memory.REGISTERED, Memory.REGISTERED_ANONYMOUS, Memory.REGISTERED_PIECES, Memory.HUGE}
+REGISTERED = set(REGISTERED_MEMORY)
 PAGEABLE = {Memory.PAGEABLE, Memory.SHARED, Memory.READ_ONLY}
 
 

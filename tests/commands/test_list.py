@@ -101,7 +101,7 @@ def test_no_limits() -> None:
         (Support(max_bytes=9), "at most 9 bytes a descriptor"),
         (Support(zero_sizes=False), "no descriptors of size zero"),
         (Support(uniform_dense=True), "one size a batch, at multiples of that size"),
-        (Support(late_source=False), "no source that is still being written on the stream"),
+        (Support(stream_order=False), "no source or destination that is still being written on the stream"),
         (Support(reuse_descriptors=False), "descriptors stay untouched until the copy has ended"),
     ],
 )

@@ -234,7 +234,14 @@ def test_description_of_a_case_with_everything() -> None:
     runs = (Run(0, 8, 16, 2, 24, 20), Run(48, 48, 4))
     first = Tensor(60, chunks, Pool(12, 60), tuple(range(9)), tuple(range(9)), runs)
     empty = Tensor(1, Pool(1, 1), Pool(1, 1), (), ())
-    submission = Submission(Stream.DEFAULT, calls=3, zero_entries=(0, 4), late_source=True, reuse_descriptors=True)
+    submission = Submission(
+        Stream.DEFAULT,
+        calls=3,
+        zero_entries=(0, 4),
+        late_source=True,
+        late_destination=True,
+        reuse_descriptors=True,
+    )
     case = Case(
         Direction.STORE,
         Memory.DEVICE,
@@ -254,7 +261,7 @@ def test_description_of_a_case_with_everything() -> None:
         "tensor 2: page 1 byte, blocks none",
         "and 2 more tensors",
         "default stream, 3 calls, descriptors of size zero at [0, 4], source written late on the stream, "
-        "descriptors zeroed on return, seed 9",
+        "destination in use on the stream until the copy, descriptors zeroed on return, seed 9",
     ]
 
 

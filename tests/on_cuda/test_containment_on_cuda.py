@@ -93,6 +93,15 @@ def test_other_stream_is_found(bench: Bench) -> None:
     assert catch.case.submission.late_source
 
 
+def test_an_early_write_is_found(bench: Bench) -> None:
+    """A copy that may read early, and writes early, is found by a destination that is still in use."""
+    catch = caught(bench, "early_when_allowed")
+    assert catch.failure is not None
+    assert catch.failure.verdict.findings[0].requirement == req.COPIED
+    assert catch.case.submission.late_destination
+    assert catch.case.submission.order_any
+
+
 @pytest.mark.parametrize("far", [(1 << 31) - 8192, (1 << 31) + 4096, (1 << 32) - 8192, 1 << 40])
 @pytest.mark.parametrize("backend", ["torch_copy", "triton_copy", "batch_dma"])
 def test_far_offsets(bench: Bench, backend: str, far: int) -> None:

@@ -25,7 +25,7 @@ class Fault:
     oddities: int = 0  # see conformance.search.size
     kind: ClaimKind = COPY
     seeds: int = 3  # run seeds tried with drawn cases alone; none where they are too large to be drawn often
-    alone: bool = True  # the shrunk case fails without the cases before it
+    alone: bool = True  # the shrunk case fails without the cases before it; else those decide how small it gets
     lingers: float = 0.0  # seconds for which it may write into whatever runs after it
 
     @property
@@ -72,9 +72,10 @@ FAULTS = (
     Fault("merged_by_source", (req.COPIED,), descriptors=2),
     Fault("merged_by_destination", (req.COPIED,), descriptors=2),
     Fault("first_and_last_look_consecutive", (req.COPIED,), descriptors=4, seeds=2),
-    Fault("stale_descriptors", (req.COPIED,), descriptors=2, oddities=1, alone=False),
+    Fault("stale_descriptors", (req.COPIED,), 2, page_bytes=64, oddities=1, alone=False),
     Fault("wrong_from_shared_memory", (req.COPIED,)),
     Fault("IgnoresStream", (req.COPIED,), oddities=1),
+    Fault("EarlyWhenAllowed", (req.COPIED,), oddities=2),
     Fault("ReadsDescriptorsLate", (req.COPIED,), oddities=1),
     Fault("WritesAfterSynchronise", (req.COPIED, req.UNTOUCHED), lingers=0.2),
     Fault("zero_size_is_an_error", (req.DECLARED,)),

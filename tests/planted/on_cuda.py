@@ -79,5 +79,15 @@ def other_stream(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
         _right.copy(src_ptrs, dst_ptrs, sizes, is_src_access_order_any)
 
 
-for _planted in (illegal_access, endless_kernel, wild_destination, over_read, other_stream):
+def early_when_allowed(src_ptrs, dst_ptrs, sizes, is_src_access_order_any=False):
+    """Takes the leave to read the source early for a leave to copy early: on a stream of its own, which the caller's
+    then waits for. What the caller's stream still does with the destination is not waited for."""
+    if not is_src_access_order_any:
+        _right.copy(src_ptrs, dst_ptrs, sizes)
+        return
+    other_stream(src_ptrs, dst_ptrs, sizes)
+    torch.cuda.current_stream().wait_stream(other_stream.stream)
+
+
+for _planted in (illegal_access, endless_kernel, wild_destination, over_read, other_stream, early_when_allowed):
     _planted.kvconform_support = _right.support

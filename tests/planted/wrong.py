@@ -350,6 +350,18 @@ class IgnoresStream(Asynchronous):
         _move(_rows(s, d, n))
 
 
+class EarlyWhenAllowed(Asynchronous):
+    """Takes the leave to read the source early for a leave to copy early."""
+
+    name = "early when allowed"
+
+    def copy(self, s: torch.Tensor, d: torch.Tensor, n: torch.Tensor, is_src_access_order_any: bool = False) -> None:
+        if is_src_access_order_any:
+            _move(_rows(s, d, n))
+        else:
+            super().copy(s, d, n)
+
+
 class ReadsDescriptorsLate(Asynchronous):
     """Reads the caller's tensors when the stream gets there."""
 

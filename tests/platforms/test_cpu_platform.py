@@ -15,7 +15,7 @@ import pytest
 
 from backends import cpu_stream
 from backends.contract import Device, DeviceError, Memory, Stream
-from backends.platforms import hostmap
+from backends.platforms import host_regions, hostmap
 from backends.platforms.contract import OpenDevice
 from backends.platforms.cpu import PLATFORM, CpuDevice
 from backends.platforms.hostmap import PAGE
@@ -179,7 +179,7 @@ def test_kinds_that_the_cpu_lacks_are_refused_by_name(device: CpuDevice) -> None
 
 def test_huge_pages_exist_exactly_if_one_is_granted(device: CpuDevice) -> None:
     """The facts list huge pages only where the kernel grants one; where it does, a region works."""
-    granted = hostmap.huge_pages_granted()
+    granted = Memory.HUGE in host_regions.granted()
     assert (Memory.HUGE.value in device.facts.memory) == granted
     if granted:
         region = device.map(Memory.HUGE, 1)

@@ -19,11 +19,12 @@ from backends.platforms.cuda_driver import CudaDriver
 from backends.platforms.gpu_device import GpuDevice
 from backends.platforms.gpu_driver import GpuDriver
 from backends.platforms.hip_driver import HipDriver
+from backends.platforms.host_regions import SOMETIMES
 from backends.platforms.hostmap import PAGE
 from backends.platforms.registered import PIECE, PIECES, REGISTERED_KINDS, registrations, split
 
 InChild = Callable[[Callable[[], object]], int]
-KINDS = sorted(set(Memory) - {Memory.HUGE}, key=lambda kind: kind.value)
+KINDS = sorted(set(Memory).difference(SOMETIMES), key=lambda kind: kind.value)
 
 
 @dataclass

@@ -46,7 +46,14 @@ def by_table_walk(known: Facts) -> Choice:
     """The same rule, written another way: what each path needs first, then one test for the kernel."""
     described = known.platform in {"cuda", "rocm", "xpu", "cpu"}
     seams = known.platform != "cpu" and known.host_memory in (Memory.REGISTERED_PIECES, Memory.REGISTERED_PARTLY)
-    locked = known.host_memory.name in ("PINNED", "REGISTERED", "REGISTERED_ANONYMOUS", "REGISTERED_PIECES", "HUGE")
+    locked = known.host_memory.name in (
+        "PINNED",
+        "REGISTERED",
+        "REGISTERED_ANONYMOUS",
+        "REGISTERED_PIECES",
+        "HUGE",
+        "OTHER_NODE",
+    )
     reach = known.zero_copy
     if known.host_memory is Memory.DEVICE:
         reach = True

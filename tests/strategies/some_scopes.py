@@ -48,7 +48,7 @@ AWKWARD = Support(
     address_multiple=16,
     max_bytes=100_000,
     max_descriptors=700,
-    late_source=False,
+    stream_order=False,
     reuse_descriptors=False,
 )
 

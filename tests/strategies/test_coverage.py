@@ -38,6 +38,7 @@ def test_cells_of_one_case_in_full() -> None:
         "zero entries": ("first", "last"),
         "order any": ("no",),
         "late source": ("no",),
+        "late destination": ("no",),
         "reuse descriptors": ("no",),
         "mapping": ("scattered",),
         "page bytes": ("16-511",),

@@ -60,6 +60,7 @@ def within(scope: Scope, case: Case) -> None:
         assert footprint.sparse or footprint.span <= DENSE_LIMIT
         assert footprint.image_bytes <= scope.budget_bytes + 4 * scope.support.address_multiple
     assert not submission.late_source or case.source_memory in scope.late
+    assert not submission.late_destination or case.destination_memory in scope.late
     assert not (submission.late_source and submission.order_any)
     assert not submission.reuse_descriptors or scope.support.reuse_descriptors
     assert case.descriptors <= scope.max_descriptors
@@ -88,7 +89,8 @@ def test_round_trips_may_go_both_ways(scope: Scope) -> None:
         assert scope.support.why_not(ask(case)) is None
         assert back(case.direction) in scope.support.directions
         assert case.source_memory is not Memory.READ_ONLY
-        assert not case.submission.late_source
+        assert not (case.submission.late_source)
+        assert not (case.submission.late_destination)
         within(scope, case)
 
     if scope.support.directions == {Direction.LOAD}:
@@ -166,6 +168,7 @@ def test_the_rates_are_not_degenerate(drawn: list[Case]) -> None:
         met["fenced"] += {case.source_fence, case.destination_fence} != {Fence.NONE}
         met["plainly submitted"] += case.submission == Submission(case.submission.stream)
         met["late"] += case.submission.late_source
+        met["late destination"] += case.submission.late_destination
         met["several tensors"] += len(case.tensors) > 1
         met["pieces"] += any(tensor.runs for tensor in case.tensors)
         met["chunks"] += any(max(t.source.per_chunk, t.destination.per_chunk) > 1 for t in case.tensors)
@@ -182,6 +185,7 @@ def test_the_rates_are_not_degenerate(drawn: list[Case]) -> None:
         "fenced": (0.2, 0.9),
         "plainly submitted": (0.5, 0.9),
         "late": (0.01, 0.15),
+        "late destination": (0.01, 0.15),
         "several tensors": (0.05, 0.4),
         "pieces": (0.1, 0.4),
         "chunks": (0.1, 0.5),
@@ -272,6 +276,8 @@ def test_a_residue_shrinks_to_itself() -> None:
 def test_a_submission_shrinks_to_what_matters() -> None:
     case = shrunk(cases(SCOPES["accelerator"]), lambda case: case.submission.late_source)
     assert case.submission == Submission(late_source=True)
+    case = shrunk(cases(SCOPES["accelerator"]), lambda case: case.submission.late_destination)
+    assert case.submission == Submission(late_destination=True)
     assert len(case.tensors) == 1
 
 
@@ -283,7 +289,7 @@ def test_a_scope_without_fences_late_sources_or_sparse_kinds_never_draws_them(na
     def unwanted(case: Case) -> bool:
         fenced = {case.source_fence, case.destination_fence} != {Fence.NONE}
         sparse = source_footprint(case).sparse or destination_footprint(case).sparse
-        return fenced or sparse or case.submission.late_source
+        return fenced or sparse or case.submission.late_source or case.submission.late_destination
 
     with pytest.raises(NoSuchExample):
         find(cases(bare), unwanted, settings=settings(QUICK, max_examples=300))
