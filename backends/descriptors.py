@@ -20,22 +20,38 @@ IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class Descriptors:
-    """Checked descriptors: three contiguous int64 arrays of equal length, in bytes, without entries of size zero.
+    """Checked descriptors, in bytes, without entries of size zero. The memory is their own, so the caller may do with
+    his tensors what he likes."""
 
-    The arrays may share the caller's memory: take `private` before anything reads them after the call returned.
-    """
-
-    sources: IntArray
-    destinations: IntArray
-    sizes: IntArray
+    table: IntArray  # shape (3, n), dense: sources, destinations, sizes
     kept: IntArray | None = None  # the caller's index of each entry; None where nothing was dropped
 
     def __len__(self) -> int:
-        return len(self.sizes)
+        return len(self.table[0])
+
+    @property
+    def sources(self) -> IntArray:
+        column: IntArray = self.table[0]
+        return column
+
+    @property
+    def destinations(self) -> IntArray:
+        column: IntArray = self.table[1]
+        return column
+
+    @property
+    def sizes(self) -> IntArray:
+        column: IntArray = self.table[2]
+        return column
+
+    def pointers(self) -> tuple[int, int, int]:
+        """Where the sources, the destinations and the sizes lie in memory, 8 bytes each entry."""
+        base, column = int(self.table.ctypes.data), 8 * len(self)
+        return base, base + column, base + 2 * column
 
     def rows(self) -> Iterator[tuple[int, int, int]]:
         """(source, destination, size) of each entry, as Python integers."""
-        return zip(self.sources.tolist(), self.destinations.tolist(), self.sizes.tolist(), strict=True)
+        return zip(*self.table.tolist(), strict=True)
 
     def index(self, entry: int) -> int:
         """The index that the caller knows entry `entry` by."""
@@ -43,14 +59,8 @@ class Descriptors:
 
     def describe(self, entry: int) -> str:
         """One entry for an error text, by the caller's index."""
-        source, destination, size = self.sources[entry], self.destinations[entry], self.sizes[entry]
+        source, destination, size = self.table[:, entry]
         return f"descriptor {self.index(entry)} ({size} bytes from {_address(source)} to {_address(destination)})"
-
-    def private(self) -> Descriptors:
-        """The same entries in memory of their own."""
-        if self.kept is not None:
-            return self
-        return Descriptors(self.sources.copy(), self.destinations.copy(), self.sizes.copy())
 
 
 def check(src_ptrs: torch.Tensor, dst_ptrs: torch.Tensor, sizes: torch.Tensor) -> Descriptors:
@@ -62,33 +72,43 @@ def check(src_ptrs: torch.Tensor, dst_ptrs: torch.Tensor, sizes: torch.Tensor) -
     source = _array("src_ptrs", src_ptrs)
     destination = _array("dst_ptrs", dst_ptrs)
     size = _array("sizes", sizes)
-    if not len(source) == len(destination) == len(size):
+    count = len(size)
+    if not len(source) == len(destination) == count:
         raise DescriptorError(
-            f"lengths differ: {len(source)} src_ptrs, {len(destination)} dst_ptrs, {len(size)} sizes; they go together"
+            f"lengths differ: {len(source)} src_ptrs, {len(destination)} dst_ptrs, {count} sizes; they go together"
         )
-    if not len(size):
-        return Descriptors(source, destination, size)
+    table = np.empty((3, count), dtype=np.int64)
+    table[0], table[1], table[2] = source, destination, size
+    if not count or _plain(table):
+        return Descriptors(table)
+    return _careful(table)
+
+
+def _plain(table: IntArray) -> bool:
+    """Whether nothing in it is zero or negative, the ends of all ranges included: most batches need no other look."""
+    least: int = np.minimum.reduce(table, axis=None)
+    return least > 0 and bool(np.minimum.reduce(table[:2] + table[2], axis=None) > 0)
+
+
+def _careful(table: IntArray) -> Descriptors:
+    size = table[2]
     least = int(size.min())
     if least < 0:
         at = int(size.argmin())
         raise DescriptorError(f"sizes[{at}] is {least}; a size is 0 or more bytes")
-    kept = None
-    if least == 0:
-        kept = np.flatnonzero(size)
-        source, destination, size = source[kept], destination[kept], size[kept]
-    checked = Descriptors(source, destination, size, kept)
-    for name, address in (("src_ptrs", source), ("dst_ptrs", destination)):
+    kept = np.flatnonzero(size) if least == 0 else None
+    checked = Descriptors(table if kept is None else np.ascontiguousarray(table[:, kept]), kept)
+    for name, address in (("src_ptrs", checked.sources), ("dst_ptrs", checked.destinations)):
         if not address.all():
-            at = checked.index(int(np.flatnonzero(address == 0)[0]))
-            raise DescriptorError(f"{name}[{at}] is null, but sizes[{at}] is {int(sizes[at])}")
+            entry = int(np.flatnonzero(address == 0)[0])
+            at = checked.index(entry)
+            raise DescriptorError(f"{name}[{at}] is null, but sizes[{at}] is {int(checked.sizes[entry])}")
         # The last byte of a range has the sign of its first, unless the sum left the int64 (or the address) range.
-        crossing = (address ^ (address + (size - 1))) < 0
+        crossing = (address ^ (address + (checked.sizes - 1))) < 0
         if crossing.any():
             entry = int(np.flatnonzero(crossing)[0])
-            at = checked.index(entry)
-            raise DescriptorError(
-                f"{name}[{at}] + sizes[{at}] overflows: {_address(address[entry])} + {int(size[entry])} bytes"
-            )
+            at, nbytes = checked.index(entry), int(checked.sizes[entry])
+            raise DescriptorError(f"{name}[{at}] + sizes[{at}] overflows: {_address(address[entry])} + {nbytes} bytes")
     return checked
 
 
@@ -99,10 +119,10 @@ def _array(name: str, tensor: object) -> IntArray:
         raise DescriptorError(f"{name} has dtype {tensor.dtype}; torch.int64 is needed")
     if tensor.dim() != 1:
         raise DescriptorError(f"{name} has shape {tuple(tensor.shape)}; one dimension is needed")
-    if tensor.device.type != "cpu":
+    if not tensor.is_cpu:
         raise DescriptorError(f"{name} is on {tensor.device}; descriptors are read by the CPU")
     array: IntArray = tensor.numpy()
-    return np.ascontiguousarray(array)
+    return array
 
 
 def _address(value: int) -> str:

@@ -41,8 +41,7 @@ class TorchCopy:
         """See `backends.contract.Backend.copy`. Stream order is always kept, so `is_src_access_order_any` is moot."""
         descriptors = check(src_ptrs, dst_ptrs, sizes)
         if platform() == "cpu":
-            later = descriptors.private()
-            cpu_stream.current().submit(lambda: _copy_on_host(later))
+            cpu_stream.current().submit(lambda: _copy_on_host(descriptors))
         else:
             copy_views(descriptors)
 

@@ -1,7 +1,7 @@
 """A Triton kernel that reads and writes raw addresses: compiled on CUDA and ROCm, interpreted on a CPU.
 
 The kernel dereferences host memory, so that memory must have an address on the device; `support` says which kinds do.
-Descriptors are copied to a staging buffer of this backend's own before the call returns.
+The checked descriptors go to the device in one copy of their own before the kernel.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -44,7 +42,7 @@ class TritonCopy:
     def __init__(self, to_device: Shape | None = None, to_host: Shape | None = None) -> None:
         """Launch shapes by where the destination is; None takes the platform's."""
         self._to_device, self._to_host = to_device, to_host
-        self._staging: dict[int, Staging] = {}
+        self._captured: list[torch.Tensor] = []  # a graph reads them at every replay
         self._path = "nothing copied yet"
 
     def support(self, device: Device) -> Support:
@@ -77,14 +75,13 @@ class TritonCopy:
         shape = self._shape(running, descriptors)
         launches = kernel.plan(descriptors, shape.chunk)
         if running == "cpu":
-            tables = [launch.table() for launch in launches]
-            cpu_stream.current().submit(lambda: _interpret(kernel, launches, tables, shape))
+            cpu_stream.current().submit(lambda: _interpret(kernel, launches, shape))
             self._path = "Triton kernel, interpreted"
         else:
             for launch in launches:
-                self._launch(kernel, launch, shape, running)
+                kernel.run(launch, self._upload(launch.table, running).data_ptr(), shape)
             self._path = "Triton kernel"
-        if any(launch.alignment == 1 for launch in launches):
+        if launches[-1].alignment == 1:
             self._path += ", bytes" if len(launches) == 1 else ", words and bytes"
 
     def path(self) -> str:
@@ -96,85 +93,25 @@ class TritonCopy:
         chosen = self._to_device if on_device else self._to_host
         return chosen or default_shape(running, on_device)
 
-    def _launch(self, kernel: ModuleType, launch: Launch, shape: Shape, running: str) -> None:
-        device = current_device()
-        accelerator = torch.xpu if running == "xpu" else torch.cuda
-        staging = self._staging.setdefault(device.index, Staging(accelerator, _pinned))
-        with staging.lock:
-            words = 3 * launch.count
-            buffer = staging.take(words)
-            launch.write_table(buffer.array)
-            table = buffer.words
-            if shape.table_on_device or running != "cuda":  # elsewhere pinned memory may have another address there
-                table = table[:words].to(device, non_blocking=True)
-            kernel.run(launch, table.data_ptr(), shape)
-            staging.give_back(buffer)
+    def _upload(self, table: IntArray, running: str) -> torch.Tensor:
+        """The table on the device, once the current stream gets there. Torch's allocators keep its memory, there and
+        where it is read from, until the stream is through with it."""
+        words = torch.from_numpy(table)
+        if running != "xpu" and torch.cuda.is_current_stream_capturing():
+            words = words.pin_memory()
+            self._captured.append(words)
+        elif running != "cuda":  # CUDA has read pageable memory when an asynchronous copy from it returns
+            words = words.pin_memory()
+        return words.to(current_device(), non_blocking=True)
 
 
-@dataclass(eq=False)
-class Buffer:
-    """Pinned memory for one launch's descriptors."""
-
-    words: torch.Tensor
-    array: IntArray  # the same memory
-    event: Any = None  # recorded behind the launch that reads them; None before the first
-
-
-class Staging:
-    """A ring of pinned buffers of one device, made at the first launch. A buffer is used again only when the launch
-    that read it is through."""
-
-    SLOTS = 8
-    LEAST_WORDS = 3 * 1024
-
-    def __init__(self, accelerator: Any, pinned: Callable[[int], torch.Tensor]) -> None:
-        """`accelerator`: torch.cuda or torch.xpu; `pinned(n)`: a pinned tensor of n int64."""
-        self.lock = threading.Lock()
-        self._accelerator = accelerator
-        self._pinned = pinned
-        self._ring: deque[Buffer] = deque()
-        self._captured: list[Buffer] = []  # a graph reads them at every replay, so they are never used again
-
-    def take(self, words: int) -> Buffer:
-        """A buffer of at least so many int64 words that nothing reads any more."""
-        if self._capturing():
-            return self._new(words)
-        if not self._ring:
-            self._ring.extend(self._new(self.LEAST_WORDS) for _ in range(self.SLOTS))
-        buffer = self._ring.popleft()
-        if buffer.event is not None:
-            buffer.event.synchronize()
-        return buffer if len(buffer.words) >= words else self._new(words)
-
-    def give_back(self, buffer: Buffer) -> None:
-        """To be called when the launch that reads `buffer` is enqueued on the current stream."""
-        if self._capturing():
-            self._captured.append(buffer)
-            return
-        buffer.event = buffer.event or self._accelerator.Event()
-        buffer.event.record()
-        self._ring.append(buffer)
-
-    def _new(self, words: int) -> Buffer:
-        size = max(self.LEAST_WORDS, 1 << (words - 1).bit_length())
-        tensor = self._pinned(size)
-        return Buffer(tensor, tensor.numpy())
-
-    def _capturing(self) -> bool:
-        asks = getattr(self._accelerator, "is_current_stream_capturing", None)
-        return asks is not None and bool(asks())
-
-
-def _pinned(words: int) -> torch.Tensor:
-    return torch.empty(words, dtype=torch.int64, pin_memory=True)
-
-
-def _interpret(kernel: ModuleType, launches: list[Launch], tables: list[IntArray], shape: Shape) -> None:
+def _interpret(kernel: ModuleType, launches: list[Launch], shape: Shape) -> None:
     with _interpreter:
-        for launch, table in zip(launches, tables, strict=True):
-            kernel.run(launch, table.ctypes.data, shape)
+        for launch in launches:
+            kernel.run(launch, launch.table.ctypes.data, shape)
 
 
+@cache
 def _kernel(interpreted: bool) -> ModuleType:
     """The module with the kernel, loaded on first use. Raises RuntimeError with what to do where it can't be used."""
     reason = _why_unavailable(interpreted)

@@ -18,14 +18,12 @@ import triton.language as tl  # type: ignore[import-untyped]
 from backends.descriptors import Descriptors, IntArray
 from backends.triton_shapes import Shape
 
-Columns = tuple[IntArray, IntArray, IntArray]  # source addresses, destination addresses, sizes in bytes
-
 
 @dataclass(frozen=True)
 class Launch:
     """One launch: descriptors in words of one width, all addresses and sizes multiples of `alignment` bytes."""
 
-    columns: Columns
+    table: IntArray  # shape (3, count), dense: sources, destinations, sizes in bytes; the kernel reads it
     alignment: int  # 16 and 8: words of 8 bytes; 1: single bytes
     rows: int  # descriptors in a tile
     cols: int  # words in a tile of one descriptor
@@ -33,23 +31,11 @@ class Launch:
 
     @property
     def count(self) -> int:
-        return len(self.columns[0])
+        return len(self.table[0])
 
     @property
     def tiles(self) -> int:
         return -(-self.count // self.rows) * self.tiles_per_row
-
-    def table(self) -> IntArray:
-        """A table of its own: 3 * count words."""
-        table = np.empty(3 * self.count, dtype=np.int64)
-        self.write_table(table)
-        return table
-
-    def write_table(self, table: IntArray) -> None:
-        """Put the columns end to end into the first 3 * count words of `table`, as the kernel reads them."""
-        count = self.count
-        for place, column in enumerate(self.columns):
-            table[place * count : (place + 1) * count] = column
 
 
 def plan(descriptors: Descriptors, chunk: int) -> list[Launch]:
@@ -59,55 +45,47 @@ def plan(descriptors: Descriptors, chunk: int) -> list[Launch]:
     tails and entries that are aligned otherwise are copied by bytes. Long entries are split, so that one of them
     doesn't make every other one take as many tiles.
     """
-    source, destination, size = descriptors.sources, descriptors.destinations, descriptors.sizes
-    low_bits = int(np.bitwise_or.reduce(source | destination | size)) & 15
+    low_bits = int(np.bitwise_or.reduce(descriptors.table, axis=None)) & 15
     if low_bits in (0, 8):
-        return [_launch((source, destination, size), 16 if low_bits == 0 else 8, chunk)]
+        return [_launch(descriptors.table, 16 if low_bits == 0 else 8, chunk)]
+    source, destination, size = descriptors.table
     apart = source ^ destination
     unit = 8 if (apart & 15).any() else 16
     head = np.where(apart & (unit - 1), size, np.minimum(-source & (unit - 1), size))
     body = (size - head) & -unit
     behind = head + body
-    words = (source + head, destination + head, body)
-    ends = (
-        np.concatenate([source, source + behind]),
-        np.concatenate([destination, destination + behind]),
-        np.concatenate([head, size - behind]),
-    )
-    parts = ((_nonempty(words), unit), (_nonempty(ends), 1))
-    return [_launch(columns, alignment, chunk) for columns, alignment in parts if len(columns[0])]
+    words = np.stack([source + head, destination + head, body])
+    heads = np.stack([source, destination, head])
+    tails = np.stack([source + behind, destination + behind, size - behind])
+    parts = ((_nonempty(words), unit), (_nonempty(np.hstack([heads, tails])), 1))
+    return [_launch(table, alignment, chunk) for table, alignment in parts if table.size]
 
 
-def _nonempty(columns: Columns) -> Columns:
-    source, destination, size = columns
-    some = size > 0
-    return source[some], destination[some], size[some]
+def _nonempty(table: IntArray) -> IntArray:
+    found: IntArray = np.compress(table[2] > 0, table, axis=1)
+    return found
 
 
-def _launch(columns: Columns, alignment: int, chunk: int) -> Launch:
+def _launch(table: IntArray, alignment: int, chunk: int) -> Launch:
     word = min(alignment, 8)
-    longest = int(columns[2].max())
+    longest = int(table[2].max())
     if longest > chunk:
-        piece = max(chunk, _power_of_two(ceil(columns[2].mean())))
+        piece = max(chunk, _power_of_two(ceil(table[2].mean())))
         if longest > piece:
-            columns = _split(columns, piece)
+            table = _split(table, piece)
             longest = piece
     rows = next((rows for rows in (256, 64, 16, 4, 2) if longest * rows <= chunk), 1)
     cols = chunk // rows // word
-    return Launch(columns, alignment, rows, cols, -(-longest // (cols * word)))
+    return Launch(table, alignment, rows, cols, -(-longest // (cols * word)))
 
 
-def _split(columns: Columns, piece: int) -> Columns:
+def _split(table: IntArray, piece: int) -> IntArray:
     """Cut entries that are longer than `piece` bytes, which is the mean or more: at most twice as many come out."""
-    source, destination, size = columns
-    pieces = -(-size // piece)
+    pieces = -(-table[2] // piece)
     first = np.cumsum(pieces) - pieces
     offset = (np.arange(pieces.sum()) - np.repeat(first, pieces)) * piece
-    return (
-        np.repeat(source, pieces) + offset,
-        np.repeat(destination, pieces) + offset,
-        np.minimum(np.repeat(size, pieces) - offset, piece),
-    )
+    source, destination, size = np.repeat(table, pieces, axis=1)
+    return np.stack([source + offset, destination + offset, np.minimum(size - offset, piece)])
 
 
 def _power_of_two(value: int) -> int:

@@ -27,8 +27,7 @@ class Engine(Protocol):
         ...
 
     def submit(self, descriptors: Descriptors, order_any: bool) -> str:
-        """Enqueue a batch of one entry or more on the current stream; what the caller holds of `descriptors` may
-        change afterwards. Returns the path taken."""
+        """Enqueue a batch of one entry or more on the current stream. Returns the path taken."""
         ...
 
 

@@ -37,9 +37,8 @@ class CpuBatch:
         return Support(unavailable=self._forbidden())
 
     def submit(self, descriptors: Descriptors, order_any: bool) -> str:
-        """Enqueue a private copy of the descriptors."""
-        later = descriptors.private()
-        cpu_stream.current().submit(lambda: self._run(later))
+        """Enqueue; the descriptors are read when the stream gets there."""
+        cpu_stream.current().submit(lambda: self._run(descriptors))
         return "process_vm_readv"
 
     def _forbidden(self) -> str | None:

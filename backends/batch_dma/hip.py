@@ -51,11 +51,11 @@ class HipBatch:
         attributes = Attributes(source_access_order=ORDER_ANY if order_any else ORDER_STREAM)
         first = c_size_t(0)
         how = (byref(attributes), byref(first), c_size_t(1)) if self._takes_attributes else (None, None, c_size_t(0))
-        columns = (descriptors.destinations, descriptors.sources, descriptors.sizes)
+        sources, destinations, sizes = descriptors.pointers()
         for start in range(0, len(descriptors), CHUNK):
             count = min(CHUNK, len(descriptors) - start)
             failed = c_size_t(count)
-            arrays = (c_void_p(column[start:].ctypes.data) for column in columns)
+            arrays = (c_void_p(column + 8 * start) for column in (destinations, sources, sizes))
             code = self._runtime.library.hipMemcpyBatchAsync(
                 *arrays, c_size_t(count), *how, byref(failed), c_void_p(stream)
             )

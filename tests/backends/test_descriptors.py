@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 import torch
@@ -77,12 +79,21 @@ def test_strided_views_are_read_element_by_element() -> None:
     matrix = torch.tensor([[4096, 64, 5], [8192, 128, 6]])
     checked = check(matrix[:, 0], matrix[:, 1], matrix[:, 2])
     assert list(checked.rows()) == [(4096, 64, 5), (8192, 128, 6)]
-    assert all(column.flags.c_contiguous for column in (checked.sources, checked.destinations, checked.sizes))
+    assert checked.table.flags.c_contiguous
 
 
-def test_private_entries_survive_the_callers_reuse() -> None:
-    """What was checked may share the caller's memory; `private` doesn't."""
-    sizes = SIZES.clone()
-    private = check(GOOD, GOOD, sizes).private()
-    sizes.fill_(-1)
-    np.testing.assert_array_equal(private.sizes, [16, 32])
+@pytest.mark.parametrize("values", [(16, 32), (16, 0)])
+def test_entries_survive_the_callers_reuse(values: tuple[int, int]) -> None:
+    """What was checked shares no memory with the caller's tensors."""
+    tensors = [GOOD.clone(), GOOD.clone(), ints(*values)]
+    checked = check(*tensors)
+    for tensor in tensors:
+        tensor.fill_(-1)
+    assert next(iter(checked.rows())) == (4096, 4096, 16)
+
+
+def test_where_the_columns_lie() -> None:
+    """Each column is dense, so that a driver can read it."""
+    checked = check(GOOD, ints(1, 2), SIZES)
+    found = [np.ctypeslib.as_array((ctypes.c_int64 * 2).from_address(at)).tolist() for at in checked.pointers()]
+    assert found == [[4096, 8192], [1, 2], [16, 32]]

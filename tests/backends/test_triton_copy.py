@@ -1,4 +1,4 @@
-"""How the Triton copy cuts a batch, stages descriptors, and what it declares. Its bytes are tested with the others'."""
+"""How the Triton copy cuts a batch, and what it declares. Its bytes are tested with the others'."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from copy_arena import Arena
 from backends import cpu_stream
 from backends.contract import REGISTERED_MEMORY, Device, Memory
 from backends.descriptors import check
-from backends.triton_copy import Staging, TritonCopy
+from backends.triton_copy import TritonCopy
 from backends.triton_shapes import Shape
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ def test_words_where_both_sides_are_aligned_alike(kernel, rows, alignments) -> N
     launches = _plan(kernel, rows)
     assert [launch.alignment for launch in launches] == alignments
     for launch in launches:
-        assert not any((column % launch.alignment).any() for column in launch.columns)
+        assert not (launch.table % launch.alignment).any()
 
 
 def test_every_byte_is_in_one_launch(kernel) -> None:  # type: ignore[no-untyped-def]
@@ -72,7 +72,7 @@ def test_every_byte_is_in_one_launch(kernel) -> None:  # type: ignore[no-untyped
         covered = np.zeros(starts[-1] + sizes[-1], dtype=np.int64)
         for launch in _plan(kernel, rows.tolist()):
             assert launch.count <= 4 * len(sizes)
-            for source, destination, size in zip(*(column.tolist() for column in launch.columns), strict=True):
+            for source, destination, size in zip(*launch.table.tolist(), strict=True):
                 covered[destination - BASE : destination - BASE + size] += 1
                 for at in [at for at in wanted if 0 <= at - (destination - BASE) < size]:
                     assert source - destination == wanted[at] - at
@@ -104,14 +104,14 @@ def test_one_long_entry_does_not_multiply_the_others(kernel) -> None:  # type: i
     (launch,) = _plan(kernel, [(0, 0, 1 << 33), *((64 * i, 64 * i, 64) for i in range(1000))])
     assert launch.count <= 2002
     assert launch.tiles < 3 * (1 << 33) // 8192
-    assert int(launch.columns[2].sum()) == (1 << 33) + 64_000
+    assert int(launch.table[2].sum()) == (1 << 33) + 64_000
 
 
 def test_programs_share_the_tiles(arena: Arena, kernel) -> None:  # type: ignore[no-untyped-def]
     """Fewer programs than tiles, and more; both directions' shapes."""
     rows = [(700 * i, 900 * i + 4, 601) for i in range(70)]
     for programs, streak in product((1, 3, 7, 1000), (False, True)):
-        shape = Shape(programs=programs, chunk=2048, warps=1, table_on_device=False, streak=streak)
+        shape = Shape(programs=programs, chunk=2048, warps=1, streak=streak)
         arena.check(TritonCopy(to_device=shape, to_host=shape), rows)
         arena.destination[:] = 0xA5
 
@@ -133,85 +133,6 @@ def test_interpreted_launches_never_overlap(arena: Arena, kernel, monkeypatch) -
             TritonCopy().copy(*arena.descriptors([(0, 0, 64)]))
     for stream in streams:
         stream.synchronize()
-
-
-class FakeAccelerator:
-    """Events that are noted."""
-
-    def __init__(self) -> None:
-        self.waited: list[int] = []
-        self.recorded = 0
-        self.capturing = False
-
-    def Event(self) -> FakeEvent:
-        return FakeEvent(self)
-
-    def is_current_stream_capturing(self) -> bool:
-        return self.capturing
-
-
-class FakeEvent:
-    """Knows its latest record."""
-
-    def __init__(self, accelerator: FakeAccelerator) -> None:
-        self._accelerator = accelerator
-        self._at = -1
-
-    def record(self) -> None:
-        self._at = self._accelerator.recorded
-        self._accelerator.recorded += 1
-
-    def synchronize(self) -> None:
-        self._accelerator.waited.append(self._at)
-
-
-@pytest.fixture
-def accelerator() -> FakeAccelerator:
-    return FakeAccelerator()
-
-
-@pytest.fixture
-def staging(accelerator: FakeAccelerator) -> Staging:
-    return Staging(accelerator, lambda words: torch.zeros(words, dtype=torch.int64))
-
-
-def test_buffers_are_reused_only_behind_their_launch(staging: Staging, accelerator: FakeAccelerator) -> None:
-    """In the order of their launches."""
-    used = []
-    for _ in range(3 * Staging.SLOTS):
-        buffer = staging.take(30)
-        used.append(buffer.words.data_ptr())
-        staging.give_back(buffer)
-    assert len(set(used)) == Staging.SLOTS
-    assert used[Staging.SLOTS :] == used[: -Staging.SLOTS]
-    assert accelerator.waited == list(range(2 * Staging.SLOTS))
-
-
-def test_buffers_grow(staging: Staging) -> None:
-    """A batch of any length fits."""
-    for words in (1, Staging.LEAST_WORDS, 3 * Staging.LEAST_WORDS, 100_000, 2, 5_000_000):
-        for _ in range(Staging.SLOTS + 1):
-            buffer = staging.take(words)
-            assert len(buffer.words) >= words
-            assert buffer.array.ctypes.data == buffer.words.data_ptr()
-            staging.give_back(buffer)
-
-
-def test_a_captured_launch_keeps_its_buffer(staging: Staging, accelerator: FakeAccelerator) -> None:
-    """A graph reads it at every replay."""
-    for _ in range(Staging.SLOTS):
-        staging.give_back(staging.take(3))
-    accelerator.capturing = True
-    captured = staging.take(3)
-    staging.give_back(captured)
-    accelerator.capturing = False
-    later = set()
-    for _ in range(2 * Staging.SLOTS):
-        buffer = staging.take(3)
-        later.add(buffer.words.data_ptr())
-        staging.give_back(buffer)
-    assert captured.words.data_ptr() not in later
-    assert captured.event is None
 
 
 REGISTERED = set(REGISTERED_MEMORY)
