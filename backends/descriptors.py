@@ -15,6 +15,8 @@ import torch
 
 from backends.contract import DescriptorError
 
+_MOST = 1 << 63
+
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -85,9 +87,12 @@ def check(src_ptrs: torch.Tensor, dst_ptrs: torch.Tensor, sizes: torch.Tensor) -
 
 
 def _plain(table: IntArray) -> bool:
-    """Whether nothing in it is zero or negative, the ends of all ranges included: most batches need no other look."""
-    least: int = np.minimum.reduce(table, axis=None)
-    return least > 0 and bool(np.minimum.reduce(table[:2] + table[2], axis=None) > 0)
+    """Whether nothing in it is zero or negative, and no range can reach beyond 2^63: true of most batches, which need
+    no other look."""
+    if np.minimum.reduce(table, axis=None) <= 0:
+        return False
+    source, destination, size = map(int, np.maximum.reduce(table, axis=1))
+    return max(source, destination) + size <= _MOST
 
 
 def _careful(table: IntArray) -> Descriptors:

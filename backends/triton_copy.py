@@ -19,7 +19,7 @@ import torch
 from backends import cpu_stream
 from backends.contract import REGISTERED_MEMORY, Device, Memory, Support
 from backends.descriptors import Descriptors, IntArray, check
-from backends.pointers import current_device, is_device
+from backends.pointers import is_device
 from backends.running import platform
 from backends.triton_shapes import Shape, default_shape
 
@@ -89,9 +89,10 @@ class TritonCopy:
         return self._path
 
     def _shape(self, running: str, descriptors: Descriptors) -> Shape:
-        on_device = running != "cpu" and is_device(int(descriptors.destinations[0]))
-        chosen = self._to_device if on_device else self._to_host
-        return chosen or default_shape(running, on_device)
+        into_device, into_host = self._to_device or default_shape(running), self._to_host or default_shape(running)
+        if into_device == into_host or running == "cpu":
+            return into_host
+        return into_device if is_device(int(descriptors.destinations[0])) else into_host
 
     def _upload(self, table: IntArray, running: str) -> torch.Tensor:
         """The table on the device, once the current stream gets there. Torch's allocators keep its memory, there and
@@ -102,7 +103,7 @@ class TritonCopy:
             self._captured.append(words)
         elif running != "cuda":  # CUDA has read pageable memory when an asynchronous copy from it returns
             words = words.pin_memory()
-        return words.to(current_device(), non_blocking=True)
+        return words.to("xpu" if running == "xpu" else "cuda", non_blocking=True)
 
 
 def _interpret(kernel: ModuleType, launches: list[Launch], shape: Shape) -> None:

@@ -7,9 +7,8 @@ Which tiles a program takes is a matter of speed alone: `Shape` says how many pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import triton  # type: ignore[import-untyped]
@@ -19,23 +18,22 @@ from backends.descriptors import Descriptors, IntArray
 from backends.triton_shapes import Shape
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """One launch: descriptors in words of one width, all addresses and sizes multiples of `alignment` bytes."""
 
-    table: IntArray  # shape (3, count), dense: sources, destinations, sizes in bytes; the kernel reads it
+    table: IntArray  # shape (3, entries), dense: sources, destinations, sizes in bytes; the kernel reads it
     alignment: int  # 16 and 8: words of 8 bytes; 1: single bytes
     rows: int  # descriptors in a tile
     cols: int  # words in a tile of one descriptor
     tiles_per_row: int  # tiles that the longest descriptor takes
 
     @property
-    def count(self) -> int:
+    def entries(self) -> int:
         return len(self.table[0])
 
     @property
     def tiles(self) -> int:
-        return -(-self.count // self.rows) * self.tiles_per_row
+        return -(-self.entries // self.rows) * self.tiles_per_row
 
 
 def plan(descriptors: Descriptors, chunk: int) -> list[Launch]:
@@ -68,7 +66,7 @@ def _nonempty(table: IntArray) -> IntArray:
 
 def _launch(table: IntArray, alignment: int, chunk: int) -> Launch:
     word = min(alignment, 8)
-    longest = int(table[2].max())
+    longest = int(np.maximum.reduce(table[2]))
     if longest > chunk:
         piece = max(chunk, _power_of_two(ceil(table[2].mean())))
         if longest > piece:
@@ -97,7 +95,7 @@ def run(launch: Launch, table_address: int, shape: Shape) -> None:
     kernel: Any = copy_tiles
     kernel[(min(shape.programs, launch.tiles),)](
         table_address,
-        launch.count,
+        launch.entries,
         launch.tiles_per_row,
         launch.tiles,
         ALIGNMENT=launch.alignment,

@@ -71,7 +71,7 @@ def test_every_byte_is_in_one_launch(kernel) -> None:  # type: ignore[no-untyped
         wanted = {d + i: s + i for s, d, n in rows.tolist() for i in (0, n // 2, n - 1)}
         covered = np.zeros(starts[-1] + sizes[-1], dtype=np.int64)
         for launch in _plan(kernel, rows.tolist()):
-            assert launch.count <= 4 * len(sizes)
+            assert launch.entries <= 4 * len(sizes)
             for source, destination, size in zip(*launch.table.tolist(), strict=True):
                 covered[destination - BASE : destination - BASE + size] += 1
                 for at in [at for at in wanted if 0 <= at - (destination - BASE) < size]:
@@ -102,7 +102,7 @@ def test_tiles_hold_many_short_entries_or_part_of_a_long_one(kernel) -> None:  #
 def test_one_long_entry_does_not_multiply_the_others(kernel) -> None:  # type: ignore[no-untyped-def]
     """Tiles grow with the bytes, not with entries times the longest."""
     (launch,) = _plan(kernel, [(0, 0, 1 << 33), *((64 * i, 64 * i, 64) for i in range(1000))])
-    assert launch.count <= 2002
+    assert launch.entries <= 2002
     assert launch.tiles < 3 * (1 << 33) // 8192
     assert int(launch.table[2].sum()) == (1 << 33) + 64_000
 
