@@ -131,7 +131,8 @@ def _how_it_ended(evidence: Evidence) -> tuple[Kind, str, str] | None:
     if evidence.outcome is Outcome.HANG:
         return Kind.HANG, req.HANG, f"the case did not end: {evidence.text}"
     if evidence.outcome is not Outcome.COMPLETED and evidence.poisoned:
-        said = f"{evidence.text} (the device says: {evidence.poisoned})" if evidence.text else evidence.poisoned
+        text, device = evidence.text, evidence.poisoned
+        said = f"{text} (the device says: {device})" if text and device not in text else text or device
         return Kind.FAULT, req.FAULT, f"the device is in error: {said}"
     if evidence.poisoned:
         return Kind.POISONED, req.HEALTHY, f"the copy ended, but the device is in error after it: {evidence.poisoned}"

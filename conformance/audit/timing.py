@@ -1,8 +1,8 @@
 """Inside the device process: check every contestant's copy of one point, then time them in turns.
 
 Time is from the call to the end of the device's work, by the host's clock, as a caller who waits sees it. One
-contiguous copy of the same bytes runs in the same turns: it is the limit that ratios refer to. A turn begins
-with another contestant each time, so that none always finds the caches as the same other one leaves them.
+contiguous copy of the same bytes runs in the same turns: it is the limit that ratios refer to. Every turn has an order
+of its own, so that none always finds the caches as the same other one leaves them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,14 @@ def measure(
                 failed[name] = reason
                 copies.pop(name, None)
         copies[LIMIT] = trial.contiguous_by(tools.backend(LIMIT_BACKENDS.get(device.facts.platform, "torch_copy")))
-        times = _in_turns(device, copies, seconds)
+        times = _in_turns(device, copies, seconds, Random(seed))
     medians = {name: float(np.median(each)) * 1e6 for name, each in times.items()}
     return {"times": medians, "turns": len(times[LIMIT]), "failed": failed}
 
 
-def _in_turns(device: OpenDevice, copies: Mapping[str, Copy], seconds: float) -> dict[str, list[float]]:
+def _in_turns(
+    device: OpenDevice, copies: Mapping[str, Copy], seconds: float, random: Random
+) -> dict[str, list[float]]:
     """Seconds of every call of every contestant."""
     times: dict[str, list[float]] = {name: [] for name in copies}
     names = list(copies)
@@ -63,8 +66,8 @@ def _in_turns(device: OpenDevice, copies: Mapping[str, Copy], seconds: float) ->
         for turn in range(MOST_TURNS):
             if turn >= LEAST_TURNS and time.perf_counter() > give_up:
                 break
-            first = turn % len(names)
-            for name in names[first:] + names[:first]:
+            random.shuffle(names)
+            for name in names:
                 begun = time.perf_counter()
                 copies[name]()
                 device.synchronize()
