@@ -52,9 +52,7 @@ def measure(
     return {"times": medians, "turns": len(times[LIMIT]), "failed": failed}
 
 
-def _in_turns(
-    device: OpenDevice, copies: Mapping[str, Copy], seconds: float, random: Random
-) -> dict[str, list[float]]:
+def _in_turns(device: OpenDevice, copies: Mapping[str, Copy], seconds: float, random: Random) -> dict[str, list[float]]:
     """Seconds of every call of every contestant."""
     times: dict[str, list[float]] = {name: [] for name in copies}
     names = list(copies)
