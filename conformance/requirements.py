@@ -40,7 +40,7 @@ REQUIREMENTS = (
     Requirement(
         COPIED,
         "After the stream is synchronised, every byte that a descriptor names is in the destination, identical to "
-        "what the source held when the stream came to the copy. What the stream did with either side before is over by then.",
+        "what the source held when the stream came to the copy, whatever the stream did with either side before.",
         "A wrong byte in a KV block is a wrong answer that nobody sees.",
     ),
     Requirement(
