@@ -17,6 +17,7 @@ from conformance.audit.grid import Point, size_text
 from conformance.audit.judgement import Judged
 from conformance.audit.measurements import Measurements
 from conformance.selection.table import Table
+from conformance.words import counted
 
 Cell = tuple[int, int]  # page size, descriptors
 
@@ -91,7 +92,7 @@ def _row(
             "largest_page": f"{page} to {most_page}",
             "descriptors": f"{count} to {most_count}",
         },
-        "reason": f"Measured at {len(factors)} points: pages of {pages}, {counts} descriptors, "
+        "reason": f"Measured at {counted(len(factors), 'point')}: pages of {pages}, {counts} descriptors, "
         f"{min(factors):.2f} to {max(factors):.2f} times as fast as what the policy chooses.",
     }
 

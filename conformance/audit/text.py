@@ -80,8 +80,8 @@ def advice_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     if not rows:
         return ["at no stable point is anything faster than what the selection table chooses"]
     return [
-        f"better here: {row['choice']} ({row['times_faster']} times) for a {row['when']['direction']} of "
-        f"{row['when']['largest_page']}-byte pages, {row['when']['descriptors']} descriptors"
+        f"better here: {row['choice']} ({row['times_faster']} times as fast) for a {row['when']['direction']}; "
+        f"pages of {_range(row['when']['largest_page'])} bytes, {_range(row['when']['descriptors'])} descriptors"
         for row in rows
     ]
 
@@ -95,6 +95,12 @@ def change_lines(changes: Sequence[Change], winners: Sequence[object]) -> list[s
     ]
     others = f"other winners at {len(winners)} points: {', '.join(map(str, winners[:5]))}" if winners else ""
     return [*lines, others or "the same winners at every point"]
+
+
+def _range(term: str) -> str:
+    """A table's "N to N" as people write it."""
+    first, last = term.split(" to ")
+    return first if first == last else term
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

@@ -149,7 +149,8 @@ def show(found: Measurements, folder: Path, selector: Selector, earlier: Measure
         page.write(folder / "audit.html", found, judged, selector.name, rows, None if missing else drawn)
     except OSError as error:
         raise CommandError(f"{folder}: {error.strerror}") from error
-    print("\n".join([*([missing] if missing else []), f"written to {folder}: audit.html, rule.json, summary.json"]))
+    files = ["audit.html", *([] if missing else ["audit.png"]), "rule.json", "summary.json"]
+    print("\n".join([*([missing] if missing else []), f"written to {folder}: {', '.join(files)}"]))
 
 
 def _summary(found: Measurements, judged: list[Any], selector: str) -> dict[str, Any]:
