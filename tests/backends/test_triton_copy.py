@@ -58,6 +58,7 @@ def test_words_where_both_sides_are_aligned_alike(kernel, rows, alignments) -> N
     assert [launch.alignment for launch in launches] == alignments
     for launch in launches:
         assert not (launch.table % launch.alignment).any()
+        assert launch.table.flags.c_contiguous  # the kernel reads it by its address
 
 
 def test_every_byte_is_in_one_launch(kernel) -> None:  # type: ignore[no-untyped-def]
@@ -103,6 +104,7 @@ def test_one_long_entry_does_not_multiply_the_others(kernel) -> None:  # type: i
     """Tiles grow with the bytes, not with entries times the longest."""
     (launch,) = _plan(kernel, [(0, 0, 1 << 33), *((64 * i, 64 * i, 64) for i in range(1000))])
     assert launch.entries <= 2002
+    assert launch.table.flags.c_contiguous
     assert launch.tiles < 3 * (1 << 33) // 8192
     assert int(launch.table[2].sum()) == (1 << 33) + 64_000
 
