@@ -159,10 +159,9 @@ def _describe(
     from_end = first + nbytes - layout.footprint.arena_offset(stop - 1) - 1
     if count == nbytes:
         where = f"all {nbytes} bytes" if nbytes > 1 else "its only byte"
-    elif from_start == 0:
-        where = f"its first {count} of {nbytes} bytes"
-    elif from_end == 0:
-        where = f"its last {count} of {nbytes} bytes"
+    elif from_start == 0 or from_end == 0:
+        end = "first" if from_start == 0 else "last"
+        where = f"its {end} {count} of {nbytes} bytes" if count > 1 else f"the {end} of its {nbytes} bytes"
     else:
         where = f"{count} of {nbytes} bytes, from byte {from_start} on"
     shown = slice(max(0, start - 4), start + SHOWN_BYTES - 4)
