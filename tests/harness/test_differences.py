@@ -30,15 +30,15 @@ def spoilt(case: Case, side: str, *offsets: int, value: int = 0) -> Comparison:
 @pytest.mark.parametrize(
     ("offsets", "place", "copied"),
     [
-        ([BASE], "block 0 (its first 1 of 16 bytes)", True),
+        ([BASE], "block 0 (the first of its 16 bytes)", True),
         (range(BASE, BASE + 16), "block 0 (all 16 bytes)", True),
-        ([BASE + 15], "block 0 (its last 1 of 16 bytes)", True),
+        ([BASE + 15], "block 0 (the last of its 16 bytes)", True),
         ([BASE + 5, BASE + 6], "block 0 (2 of 16 bytes, from byte 5 on)", True),
-        ([BASE + 16], "padding behind block 0 (its first 1 of 8 bytes)", False),
-        ([BASE + 48], "block 2, which is not in the mapping (its first 1 of 16 bytes)", False),
-        ([BASE - 1], f"guard band before block 0 (its last 1 of {BASE} bytes)", False),
-        ([0], f"guard band before block 0 (its first 1 of {BASE} bytes)", False),
-        ([BASE + 88], "guard band behind block 3 (its first 1 of 256 bytes)", False),
+        ([BASE + 16], "padding behind block 0 (the first of its 8 bytes)", False),
+        ([BASE + 48], "block 2, which is not in the mapping (the first of its 16 bytes)", False),
+        ([BASE - 1], f"guard band before block 0 (the last of its {BASE} bytes)", False),
+        ([0], f"guard band before block 0 (the first of its {BASE} bytes)", False),
+        ([BASE + 88], "guard band behind block 3 (the first of its 256 bytes)", False),
     ],
 )
 def test_place(offsets: list[int], place: str, copied: bool) -> None:
@@ -64,7 +64,7 @@ def test_tensors_are_named_where_there_are_several() -> None:
     second = destination_footprint(case).bases[1]
     assert spoilt(case, "destination", second).differences[0].place.startswith("block 0 of tensor 1 (")
     gap = spoilt(case, "destination", second - 1).differences[0].place
-    assert gap.startswith("guard band before block 0 of tensor 1 (its last 1 of ")
+    assert gap.startswith("guard band before block 0 of tensor 1 (the last of its ")
 
 
 def test_chunks_and_sparse_arenas() -> None:
@@ -75,9 +75,9 @@ def test_chunks_and_sparse_arenas() -> None:
     footprint = source_footprint(case)
     assert footprint.sparse
     at = footprint.image_offset(footprint.bases[0] + far.offset(7))
-    assert spoilt(case, "source", at).differences[0].place == "block 7 (its first 1 of 16 bytes)"
+    assert spoilt(case, "source", at).differences[0].place == "block 7 (the first of its 16 bytes)"
     last = footprint.image_offset(footprint.bases[0] + far.offset((1 << 28) - 1) + 15)
-    assert spoilt(case, "source", last).differences[0].place == f"block {(1 << 28) - 1} (its last 1 of 16 bytes)"
+    assert spoilt(case, "source", last).differences[0].place == f"block {(1 << 28) - 1} (the last of its 16 bytes)"
 
 
 def test_origins() -> None:

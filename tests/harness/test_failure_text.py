@@ -88,7 +88,7 @@ replay  kvconform replay reports/one/failures/this.json --backend tests.planted.
         DENSE,
         """\
 tests.planted.wrong:modifies_source breaks BYTES-SOURCE: 3 bytes of the source changed in block 0 \
-(its first 1 of 16 bytes), block 1 (its first 1 of 16 bytes), block 2 (its first 1 of 16 bytes)
+(the first of its 16 bytes), block 1 (the first of its 16 bytes), block 2 (the first of its 16 bytes)
     expected  03 1e 72 5f >5e 63 5b 01 1d 62 09 2a 71 19 25 7f
     found     03 1e 72 5f >00 63 5b 01 1d 62 09 2a 71 19 25 7f   (zeros)
 case    load, pageable -> device
