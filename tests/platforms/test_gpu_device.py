@@ -13,7 +13,7 @@ import pytest
 from fake_gpu import GRANULE, FakeCuda, FakeHip, FakeLibrary, FakeTorch
 
 from backends.contract import Device, DeviceError, Memory, Stream
-from backends.platforms import gpu_driver
+from backends.platforms import gpu_driver, numa
 from backends.platforms.contract import OpenDevice
 from backends.platforms.cuda_driver import CudaDriver
 from backends.platforms.gpu_device import GpuDevice
@@ -158,6 +158,28 @@ def test_registration_follows_the_kind(machine: Machine) -> None:
     assert seen[Memory.REGISTERED_PARTLY] == [(0, PIECES * PIECE // 2)]
     for memory in (Memory.SHARED, Memory.PAGEABLE, Memory.READ_ONLY, Memory.DEVICE, Memory.PINNED):
         assert seen[memory] == []
+
+
+def test_memory_of_another_node_is_registered_whole(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is another node, the kind is listed, and its memory is the node's before it is registered."""
+    order: list[str] = []
+    register = machine.driver.register
+
+    def registered(address: int, nbytes: int) -> None:
+        order.append("registered")
+        register(address, nbytes)
+
+    monkeypatch.setattr(numa, "other_node", lambda: 1)
+    monkeypatch.setattr(numa, "bind", lambda address, nbytes, node: order.append(f"bound to {node}"))
+    monkeypatch.setattr(machine.driver, "register", registered)
+    device = machine.open()
+    assert Memory.OTHER_NODE.value in device.facts.memory
+    order.clear()
+    region = device.map(Memory.OTHER_NODE, PIECE)
+    assert order == ["bound to 1", "registered"]
+    assert machine.library.registered == {region.address: PIECE}
+    device.unmap(region)
+    assert not machine.library.registered
 
 
 def test_a_registration_that_fails_halfway_is_undone(machine: Machine) -> None:
