@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,10 @@ class Descriptors:
         """The descriptors of arenas that begin at these addresses; sizes are copied too."""
         return Descriptors(self.source + source, self.destination + destination, self.sizes.copy())
 
-    def split(self, calls: int) -> list[Descriptors]:
-        """The batch as `calls` consecutive batches."""
-        if calls == 1:
-            return [self]
-        parts = zip(*(np.array_split(part, calls) for part in (self.source, self.destination, self.sizes)), strict=True)
-        return [Descriptors(*(part.copy() for part in batch)) for batch in parts]
+    def parts(self, calls: int) -> list[slice]:
+        """The entries of each of `calls` consecutive batches, as even as can be."""
+        edges = [self.sizes.size * call // calls for call in range(calls + 1)]
+        return [slice(*pair) for pair in pairwise(edges)]
 
     def backwards(self) -> Descriptors:
         """The inverse copy, with arrays of its own."""

@@ -27,7 +27,7 @@ from conformance.tally import Key
 from conformance.trial import Bench
 from conformance.verdict import BROKEN, Finding, Kind, Verdict, bundle
 from conformance.words import counted
-from strategies.ask import ask, return_of
+from strategies.ask import ask, not_tried, return_of
 from strategies.case import Case
 from strategies.corpus import Named, why_left_out
 from strategies.scope import Scope, ScopeError
@@ -146,8 +146,7 @@ class Claim:
         """The verdict on a case, or on its way back, that is refused on the declaration alone.
 
         Cases drawn within the backend's scope never are; listed ones may be."""
-        asked = ask(case)
-        reason = support.not_tried(asked) or (support.not_tried(return_of(asked)) if case.round_trip else None)
+        reason = not_tried(case, support) or (support.not_tried(return_of(ask(case))) if case.round_trip else None)
         return None if reason is None else Verdict(Kind.REFUSED, self.backend, text=reason)
 
     def _realisable(self, scope: Scope, cases: Sequence[Named]) -> list[Named]:

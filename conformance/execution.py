@@ -77,7 +77,7 @@ class Executor:
             with self.device.stream(job.submission.stream):
                 for side, image, late in sides:
                     if late:
-                        side.upload_late(image, LATE_SECONDS)
+                        self._upload_late(side, image)
                 kept = self._submit(backend, job, batch)
                 clock.mark("copy")
                 self.device.synchronize_stream()
@@ -87,6 +87,8 @@ class Executor:
                     kept += self._submit(backend, job, back)
                     self.device.synchronize_stream()
             clock.mark("synchronize")
+        except Impossible:
+            raise
         except BaseException as error:  # whatever a backend raises is evidence, SystemExit included
             failure = error
         self.device.protect(source.region, read_only=False)
@@ -103,21 +105,29 @@ class Executor:
         clock.mark("read back")
         return _evidence(failure, _path(backend))
 
+    def _upload_late(self, side: Side, image: Bytes) -> None:
+        """Raises Impossible where the platform can't: that is none of the backend's failures."""
+        try:
+            side.upload_late(image, LATE_SECONDS)
+        except DeviceError as error:
+            raise Impossible(str(error)) from error
+
     def _submit(self, backend: Backend, job: Job, batch: Descriptors) -> list[object]:
         """Call the backend; the returned tensors must live until the stream is synchronised."""
         submission = job.submission
         kept: list[object] = []
-        for part in batch.split(submission.calls):
-            if submission.malformed is not None:
-                arguments = spoil(part, submission.malformed, self.device.facts.platform, job.seed)
-            else:
-                arguments = tuple(
-                    self.device.descriptor_tensor(column) for column in (part.source, part.destination, part.sizes)
-                )
-            kept += [arguments, part]
+        if submission.malformed is not None:
+            arguments = spoil(batch, submission.malformed, self.device.facts.platform, job.seed)
+            kept.append(arguments)
             backend.copy(*arguments, is_src_access_order_any=submission.order_any)
+            return kept
+        columns = [self.device.descriptor_tensor(column) for column in (batch.source, batch.destination, batch.sizes)]
+        kept += [columns, batch]
+        for part in batch.parts(submission.calls):
+            sources, destinations, sizes = (column[part] for column in columns)
+            backend.copy(sources, destinations, sizes, is_src_access_order_any=submission.order_any)
             if submission.reuse_descriptors:
-                part.sizes[:] = 0
+                batch.sizes[part] = 0
         return kept
 
 

@@ -15,7 +15,7 @@ from conformance.fill import Images
 from conformance.incidents import Incident, IncidentLog
 from conformance.oracle import Scratch, initial
 from conformance.verdict import Verdict, judge
-from strategies.ask import ask
+from strategies.ask import not_tried
 from strategies.case import Case
 
 
@@ -46,7 +46,7 @@ class Bench:
         after = self.runner.lay_out(case)
         np.copyto(after.source, before.source)
         np.copyto(after.destination, before.destination)
-        reason = support.not_tried(ask(case))
+        reason = not_tried(case, support)
         if reason is not None:
             evidence = Evidence(Outcome.REFUSED, reason, tried=False)
         elif clean:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.contract import Ask
+from backends.contract import Ask, Support
 from strategies.case import Case, Pool, Run, Tensor
 from strategies.footprint import PAGE, destination_footprint, source_footprint
 from strategies.scope import back
@@ -50,6 +50,15 @@ def ask(case: Case) -> Ask:
         dense=is_dense(case),
         late=case.submission.late_source or case.submission.late_destination,
     )
+
+
+def not_tried(case: Case, support: Support) -> str | None:
+    """Why the case is refused on the declaration alone, or None.
+
+    A limit that the backend has to refuse itself is a limit of one call. A case of several calls that is beyond one as
+    a whole may be within it call by call, or in some of them, so it is not tried."""
+    asked = ask(case)
+    return support.not_tried(asked) or (support.must_refuse(asked) if case.submission.calls > 1 else None)
 
 
 def return_of(asked: Ask) -> Ask:

@@ -199,7 +199,14 @@ def check(case: Case) -> None:
         not (submission.order_any and submission.late_source),
         "submission: order_any permits early reads, so the source can't be late",
     )
-    _require(all(at >= 0 for at in submission.zero_entries), "submission.zero_entries: positions are 0 or more")
+    _require(
+        all(0 <= at <= MOST_DESCRIPTORS for at in submission.zero_entries),
+        f"submission.zero_entries: positions are 0 to {MOST_DESCRIPTORS}",
+    )
+    _require(
+        not (submission.late_source and case.source_memory is Memory.READ_ONLY),
+        "submission.late_source: read-only memory can't be written late",
+    )
     _require(
         submission.malformed is None or (case.descriptors > 0 and submission.calls == 1),
         "submission.malformed: one call of one descriptor or more",

@@ -15,7 +15,7 @@ from hypothesis import reject
 from hypothesis import strategies as st
 
 from backends.contract import Direction, Memory, Support
-from strategies.ask import ask, return_of
+from strategies.ask import ask, not_tried, return_of
 from strategies.case import Case, Fence, Malformed, Pool, Submission, Tensor
 from strategies.choices import between, pick
 from strategies.layouts import Layout, fragments, whole
@@ -322,8 +322,7 @@ def _malformed(case: Case, malformed: Malformed, seed: int) -> Case:
 
 
 def _refused(scope: Scope, case: Case) -> bool:
-    asked = ask(case)
-    return scope.support.not_tried(asked) is None and scope.support.must_refuse(asked) is not None
+    return not_tried(case, scope.support) is None and scope.support.must_refuse(ask(case)) is not None
 
 
 def _with(case: Case, **changes: object) -> Case:

@@ -57,6 +57,7 @@ def _must_have(scope: Scope) -> tuple[Named, ...]:
         _counts,
         _mappings,
         _page_sizes,
+        _totals,
         _residues,
         _rows,
         _groups,
@@ -262,6 +263,19 @@ def _page_sizes(scope: Scope) -> Iterator[Named]:
         tensor = _tensor(scope, whole(size), (ids[0][:most], ids[1][:most]), spare=0)
         for route in _loads_and_stores(scope):
             yield f"page-{size}-{why}-{route[0].value}", _case(scope, tensor, route=route)
+
+
+def _totals(scope: Scope) -> Iterator[Named]:
+    """More bytes in one batch than drawn cases and corpora have: a few large pages, and many smaller ones."""
+    for about, total in ((1 << 20, 6 << 20), (24 << 10, 5 << 20)):
+        page = _page(scope, about)
+        count = total // page
+        if total > scope.budget_bytes * 3 // 4 or page < about // 2 or count > scope.most_blocks:
+            continue
+        ids = tuple(range(count))
+        tensor = _tensor(scope, whole(page), (ids[::-1], ids), spare=0)
+        for route in _loads_and_stores(scope):
+            yield f"total-{total >> 20}-mib-{route[0].value}", _case(scope, tensor, route=route)
 
 
 def _residues(scope: Scope) -> Iterator[Named]:

@@ -48,6 +48,10 @@ def _changes(case: Case) -> Iterator[Callable[[], Case]]:
     if len(case.tensors) > 1:
         for tensor in case.tensors:
             yield lambda tensor=tensor: replace(case, tensors=(tensor,))  # type: ignore[misc]
+    if len(case.tensors) > 2:
+        for index in range(len(case.tensors)):
+            others = case.tensors[:index] + case.tensors[index + 1 :]
+            yield lambda others=others: replace(case, tensors=others)  # type: ignore[misc]
     plain = Submission(malformed=case.submission.malformed)
     yield lambda: replace(case, submission=plain)
     for name, value in (

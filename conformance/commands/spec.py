@@ -89,6 +89,9 @@ under one seed for all, every worker would try the same cases.
   says so, and so does `kvconform list`), and not where only guard bands lie there.
 * **Order inside a batch**, and what duplicate destinations hold, beyond that it is one of the contents copied there.
 * **Descriptors above 1 MiB**, and descriptor tensors that are strided views.
+* **Contents of one value.** Neighbouring bytes always differ, and so do source and destination, so that a wrong byte
+  shows. A copy that goes wrong only where blocks are all zeros, or where both sides are equal already, does not.
+* **Batches above 6 MiB**, and descriptors that the copy changes in the caller's tensors.
 * **Stray writes far away.** A byte written more than a block beyond the arena is caught at a fence only.
 * **Graph capture**, peer copies between devices, and copies between hosts.
 * **Concurrent copies.** One case runs at a time on a device, so that a crash names its case.

@@ -94,13 +94,13 @@ class Selector:
             answer = self.call(facts)
         except ChoiceError as error:
             return Outcome(None, reason=str(error))
-        except Exception as error:  # whatever a selector raises is a finding, not the end of the run
-            return Outcome(None, broke=f"{type(error).__name__}: {error}")
+        except (Exception, SystemExit) as error:  # whatever a selector raises is a finding, not the end of the run
+            return Outcome(None, broke=_told(error))
         if isinstance(answer, Choice) and answer.backend in BACKENDS:
             return Outcome(answer.backend, answer.bytes_per_chunk, True, answer.reason)
         if isinstance(answer, str) and answer in BACKENDS:
             return Outcome(answer)
-        return Outcome(None, broke=f"{answer!r}, which is neither a Choice nor one of {', '.join(BACKENDS)}")
+        return Outcome(None, broke=f"{_shown(answer)}, which is neither a Choice nor one of {', '.join(BACKENDS)}")
 
 
 BUILT_IN = Selector("backends.selection:choose", choose)
@@ -132,7 +132,24 @@ def load_selector(path: str) -> Selector:
         raise SelectorError(f"{path}: {module_name} can't be imported ({error})") from error
     except AttributeError as error:
         raise SelectorError(f"{path}: {module_name} has no {name}") from error
+    except (Exception, SystemExit) as error:
+        raise SelectorError(f"{path}: importing {module_name} failed: {_told(error)}") from error
     return as_selector(path, found)
+
+
+def _told(error: BaseException) -> str:
+    """An error in words, whatever its own code does when asked for them."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return f"{type(error).__name__} (its text can't be printed)"
+
+
+def _shown(answer: object) -> str:
+    try:
+        return repr(answer)
+    except Exception:
+        return f"a {type(answer).__name__} that can't be printed"
 
 
 def as_selector(name: str, found: Any) -> Selector:

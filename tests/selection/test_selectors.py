@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -413,3 +414,37 @@ def _refuse_silently(known: Facts) -> Choice:
         return choose(known)
     except ChoiceError:
         raise ChoiceError from None
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    ("raised", "says"),
+    [
+        (SystemExit(3), "SystemExit: 3"),
+        (Unprintable(), "Unprintable (its text can't be printed)"),
+    ],
+)
+def test_a_rule_that_ends_or_can_not_be_told_is_a_finding(raised: BaseException, says: str) -> None:
+    """Whatever it raises, the suite goes on; so it does with an answer that can't be printed."""
+
+    def broken(facts: Facts) -> str:
+        raise raised
+
+    assert Selector("broken", broken).ask(LOAD).broke == says
+    odd = Selector("odd", lambda facts: Unprintable()).ask(LOAD)  # type: ignore[arg-type, return-value]
+    assert (odd.broke or "").startswith("a Unprintable that can't be printed, which is neither a Choice")
+
+
+@pytest.mark.parametrize("source", ["raise ValueError('not today')", "import sys; sys.exit(3)", "def ("])
+def test_a_module_that_fails_to_import_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    """In one sentence, whatever its import raises."""
+    (tmp_path / "broken_rule.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(SelectorError, match=r"broken_rule:rule: importing broken_rule failed: [A-Z]"):
+        load_selector("broken_rule:rule")

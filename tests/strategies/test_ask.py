@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from some_scopes import SCOPES, descriptors
 
-from backends.contract import Direction, Memory, Stream
-from strategies.ask import ask, is_dense
+from backends.contract import Direction, Memory, Stream, Support
+from strategies.ask import ask, is_dense, not_tried
 from strategies.case import Case, Fence, Pool, Run, Submission, Tensor
 from strategies.cases import cases
 
@@ -85,3 +87,17 @@ def test_padding_that_no_descriptor_shows_is_dense() -> None:
     none = Tensor(8, Pool(2, 9), Pool(2, 8), (), ())
     for tensor in (one, none):
         assert is_dense(Case(Direction.LOAD, Memory.PAGEABLE, Memory.DEVICE, (tensor,)))
+
+
+def test_limits_of_one_call_are_not_tried_on_several() -> None:
+    """Whether each call is within the limit can't be seen from the whole, so nothing is claimed."""
+    limited = Support(max_descriptors=2)
+    pool = Pool(4, 16)
+    tensor = Tensor(16, pool, pool, (2, 0, 1), (1, 3, 0))
+    once = Case(Direction.LOAD, Memory.PAGEABLE, Memory.DEVICE, (tensor,))
+    twice = replace(once, submission=replace(once.submission, calls=2))
+    assert once.descriptors == 3
+    assert not_tried(once, limited) is None
+    assert not_tried(twice, limited) == "3 descriptors, at most 2"
+    assert not_tried(twice, Support()) is None
+    assert not_tried(once, Support(memory=frozenset())) == not_tried(twice, Support(memory=frozenset()))

@@ -87,13 +87,21 @@ SHARED = (Run(0, 0, 4), Run(2, 4, 4))  # the sources overlap
             _change(source_memory=Memory.READ_ONLY, round_trip=True),
             "round_trip: a read-only source can't return",
         ),
+        (
+            _change(source_memory=Memory.READ_ONLY, submission=Submission(late_source=True)),
+            "submission.late_source: read-only memory can't be written late",
+        ),
+        (
+            _change(submission=Submission(zero_entries=(1 << 63,))),
+            "submission.zero_entries: positions are 0 to 1048576",
+        ),
         (_change(seed=-1), "seed: -1, may be 0 or more, below 2^46"),
         (_change(submission=Submission(calls=0)), "submission.calls: 0, may be 1 to 64"),
         (
             _change(submission=Submission(order_any=True, late_source=True)),
             "submission: order_any permits early reads, so the source can't be late",
         ),
-        (_change(submission=Submission(zero_entries=(-1,))), "submission.zero_entries: positions are 0 or more"),
+        (_change(submission=Submission(zero_entries=(-1,))), "submission.zero_entries: positions are 0 to 1048576"),
         (_tensor(page_bytes=0), "tensors[0].page_bytes: 0, may be 1 or more"),
         (_tensor(sources=(0,)), "tensors[0]: 1 sources, 2 destinations; they go pairwise"),
         (_tensor(sources=(0, 4)), "tensors[0].source: block [4] is outside 0 .. 3"),
