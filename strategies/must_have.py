@@ -57,7 +57,6 @@ def _must_have(scope: Scope) -> tuple[Named, ...]:
         _counts,
         _mappings,
         _page_sizes,
-        _totals,
         _residues,
         _rows,
         _groups,
@@ -66,6 +65,7 @@ def _must_have(scope: Scope) -> tuple[Named, ...]:
         _fences,
         _far,
         _submissions,
+        _totals,
     )
     named = (each for section in sections for each in section(scope))
     return tuple((name, case) for name, case in named if scope.why_not(ask(case)) is None)
