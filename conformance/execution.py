@@ -88,6 +88,7 @@ class Executor:
                     self.device.synchronize_stream()
             clock.mark("synchronize")
         except Impossible:
+            self.device.protect(source.region, read_only=False)
             raise
         except BaseException as error:  # whatever a backend raises is evidence, SystemExit included
             failure = error

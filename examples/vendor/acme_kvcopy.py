@@ -39,7 +39,7 @@ class AcmeCopy:
         off = descriptors.sizes[descriptors.sizes % WORD != 0]
         if len(off):
             raise Refused(f"size {off[0]} is not a multiple of {WORD}")
-        self._enqueue(descriptors.private())  # a copy: the caller may overwrite its tensors once this returns
+        self._enqueue(descriptors)  # they are a copy: the caller may overwrite its tensors once this returns
 
     def path(self) -> str:
         """The path that the latest `copy` took; where you have several, say which."""
