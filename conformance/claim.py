@@ -137,10 +137,14 @@ class Claim:
             lambda case: self._declined(support, case) or self.verdict(case),
             examples=listed,
             allowed=lambda case: declared(case) == first[0],
-            worth_shrinking=lambda verdict: failures.first_of_its_kind(self.run.settings.work, self.backend, verdict),
+            worth_shrinking=self._is_first,
             on_drawn=lambda case: self._book(case, "drawn"),
             on_verdict=judged,
         )
+
+    def _is_first(self, verdict: Verdict) -> bool:
+        """Whether this shard is to make the failure small, as the first of the run to meet the like."""
+        return failures.first_of_its_kind(self.run.settings.work, verdict.backend, verdict)
 
     def _declined(self, support: Support, case: Case) -> Verdict | None:
         """The verdict on a case, or on its way back, that is refused on the declaration alone.

@@ -117,9 +117,7 @@ class SelectorClaim(Claim):
             self.verdict,
             examples=listed,
             allowed=lambda case: self._concerned(case) and declared.why_not(ask(case)) is None,
-            worth_shrinking=lambda verdict: failures.first_of_its_kind(
-                self.run.settings.work, verdict.backend, verdict
-            ),
+            worth_shrinking=self._is_first,
             on_drawn=lambda case: self.run.tally.count(key, "drawn"),
             on_verdict=self.count,
         )
