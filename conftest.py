@@ -1,4 +1,4 @@
-"""Options and fixtures of the suite. What they do is in conformance/plugin.py."""
+"""Options and fixtures of the suite. What they do is in conformance/session/plugin.py."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from conformance import plugin
-from conformance.claim import Claim
-from conformance.options import add_options
-from conformance.run import Run
+from conformance.claims.claim import Claim
+from conformance.claims.session import Run
+from conformance.session import plugin
+from conformance.session.options import add_options
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

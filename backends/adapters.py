@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from backends import cpu_stream, signatures
+from backends import signatures
 from backends.contract import Device, Direction, Refused, Support
 from backends.descriptors import IntArray, check
-from backends.pointers import current_device, is_device, tensor_at
+from backends.drivers import cpu_stream
+from backends.drivers.pointers import current_device, is_device, tensor_at
 from backends.running import platform
 from backends.signatures import Signature, SignatureError
 

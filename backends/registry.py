@@ -14,9 +14,9 @@ from backends.contract import Backend
 GROUP = "kvconform.backends"
 
 _BUILT_IN = {
-    "torch_copy": "backends.torch_copy:TorchCopy",
-    "triton_copy": "backends.triton_copy:TritonCopy",
-    "batch_dma": "backends.batch_dma:BatchDma",
+    "torch_copy": "backends.copies.torch_copy:TorchCopy",
+    "triton_copy": "backends.copies.triton_copy:TritonCopy",
+    "batch_dma": "backends.copies.batch_dma:BatchDma",
 }
 _METHODS = ("copy", "support", "path")
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 
-from strategies.cases import cases, malformed_cases, round_trips, undefined_cases
 from strategies.coverage import Coverage
+from strategies.draw.cases import cases, malformed_cases, round_trips, undefined_cases
 from strategies.freezing import drawn, scope_of
 from strategies.must_have import must_have
 

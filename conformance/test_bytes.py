@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.budgets import AGREE, COPY, ROUND_TRIP, UNDEFINED
-from conformance.claim import Claim
-from strategies.cases import cases, round_trips, undefined_cases
+from conformance.claims.claim import Claim
+from conformance.requirements.budgets import AGREE, COPY, ROUND_TRIP, UNDEFINED
+from strategies.draw.cases import cases, round_trips, undefined_cases
 from strategies.must_have import must_have
 
 

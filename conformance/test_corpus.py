@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.budgets import FROZEN, FROZEN_PART, GIVEN, PUBLIC, Budget
-from conformance.claim import Claim
-from conformance.run import Run
+from conformance.claims.claim import Claim
+from conformance.claims.session import Run
+from conformance.requirements.budgets import FROZEN, FROZEN_PART, GIVEN, PUBLIC, Budget
 from strategies.corpus import PUBLIC as PUBLIC_FOLDER
 from strategies.corpus import Corpus, CorpusError, Folder, kind_of, on_cpu, path_of, read, read_folder
 

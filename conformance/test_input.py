@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.budgets import MALFORMED
-from conformance.claim import Claim
-from strategies.cases import malformed_cases
+from conformance.claims.claim import Claim
+from conformance.requirements.budgets import MALFORMED
+from strategies.draw.cases import malformed_cases
 
 
 @pytest.mark.claim(MALFORMED)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.budgets import REFUSED
-from conformance.claim import Claim
-from strategies.cases import refused_cases
+from conformance.claims.claim import Claim
+from conformance.requirements.budgets import REFUSED
+from strategies.draw.cases import refused_cases
 
 
 @pytest.mark.claim(REFUSED)

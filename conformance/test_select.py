@@ -9,17 +9,17 @@ from functools import cache
 
 import pytest
 
-from conformance.budgets import CHOSEN, CHOSEN_TAKEN, FACTS, TAKEN
-from conformance.claim import Claim as DeviceClaim
-from conformance.plugin import SETTINGS
-from conformance.selected import SelectorClaim, first_few, own_table
-from conformance.selection.claims import CLAIMS, MANDATORY, Claim, around, disagreements
-from conformance.selection.requirements import BOUNDARY
+from conformance.claims.claim import Claim as DeviceClaim
+from conformance.claims.execution_path import takes_its_path, takes_the_chosen_path
+from conformance.claims.rule import SelectorClaim, first_few, own_table
+from conformance.requirements.budgets import CHOSEN, CHOSEN_TAKEN, FACTS, TAKEN
+from conformance.requirements.rules import BOUNDARY
+from conformance.selection.properties import CLAIMS, MANDATORY, Claim, around, disagreements
 from conformance.selection.simulated import KERNEL_LOAD, SEEDS
-from conformance.selection.subjects import Selector, selector_named
 from conformance.selection.table import Table
 from conformance.selection.totality import situations
-from conformance.taken import takes_its_path, takes_the_chosen_path
+from conformance.session.plugin import SETTINGS
+from conformance.subjects.rules import Selector, selector_named
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from backends.contract import Direction, Memory, Stream
 from strategies.case import Fence
 from strategies.cells import EDGE_COUNTS, LINE_NAMES, MANY_PLACES, PAGE_CLASSES, POWERS, Cells, page_cell
+from strategies.draw.pools import LINES, MANY_IDS, MOST_SPAN, PER_CHUNK
 from strategies.footprint import PAGE
 from strategies.page_sizes import CHUNK, real
-from strategies.pools import LINES, MANY_IDS, MOST_SPAN, PER_CHUNK
 from strategies.scope import Scope
 
 

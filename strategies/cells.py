@@ -11,12 +11,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from backends.contract import Stream
-from strategies.ask import Offsets, offsets
 from strategies.case import Case, Pool, Run, Tensor
+from strategies.draw.mappings import NEAR_COUNTS
+from strategies.draw.pools import LINES, MANY_IDS
 from strategies.footprint import PAGE, Footprint, destination_footprint, source_footprint
-from strategies.mappings import NEAR_COUNTS
 from strategies.page_sizes import CHUNK, REAL_BYTES, SELECTION_EDGE
-from strategies.pools import LINES, MANY_IDS
+from strategies.request import Offsets, offsets
 
 Cells = tuple[str, ...]
 

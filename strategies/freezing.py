@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from backends.contract import Device, Memory, Stream, Support
 from strategies.axes import required
 from strategies.case import Case
-from strategies.cases import cases, malformed_cases, round_trips, undefined_cases
 from strategies.corpus import MOST_LINE, Entry
 from strategies.coverage import Coverage
+from strategies.draw.cases import cases, malformed_cases, round_trips, undefined_cases
 from strategies.must_have import must_have
 from strategies.scope import Scope
 

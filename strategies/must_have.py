@@ -14,12 +14,22 @@ from random import Random
 from typing import NamedTuple
 
 from backends.contract import Direction, Memory
-from strategies import layouts, mappings
-from strategies.ask import ask
 from strategies.case import Case, Fence, Pool, Submission, Tensor
-from strategies.layouts import Layout, whole
+from strategies.draw import layouts, mappings
+from strategies.draw.layouts import Layout, whole
+from strategies.draw.pools import (
+    LINES,
+    MANY_IDS,
+    MOST_SPAN,
+    PER_CHUNK,
+    Far,
+    across_address,
+    aligned,
+    around_id,
+    round_up,
+)
 from strategies.page_sizes import CHUNK, SELECTION_EDGE, edges, real
-from strategies.pools import LINES, MANY_IDS, MOST_SPAN, PER_CHUNK, Far, across_address, aligned, around_id, round_up
+from strategies.request import ask
 from strategies.scope import Route, Scope
 
 Named = tuple[str, Case]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from strategies.choices import between, pick
+from strategies.draw.choices import between, pick
 
 DATA = Path(__file__).parent / "data" / "page_sizes.csv"
 SELECTION_EDGE = 28_672  # bytes: the published rule prefers batch DMA from here on

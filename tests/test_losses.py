@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from conformance import losses
+from conformance.session import xdist_warnings
 
 
 def config(**options: object) -> SimpleNamespace:
@@ -15,20 +15,20 @@ def config(**options: object) -> SimpleNamespace:
 
 @pytest.mark.parametrize("options", [{}, {"dist": "load"}, {"dist": "worksteal"}, {"maxworkerrestart": "4"}])
 def test_silent(options: dict[str, object]) -> None:
-    assert losses.warnings(config(**options)) == []
+    assert xdist_warnings.warnings(config(**options)) == []
 
 
 @pytest.mark.parametrize("dist", ["loadgroup", "loadfile", "loadscope"])
 def test_ways_of_handing_out(dist: str) -> None:
-    (text,) = losses.warnings(config(dist=dist))
+    (text,) = xdist_warnings.warnings(config(dist=dist))
     assert text.startswith(f"warning: --dist {dist}: after the death of a worker")
     assert text.endswith("use --dist load or worksteal")
 
 
 def test_no_restarts() -> None:
-    (text,) = losses.warnings(config(maxworkerrestart="0"))
+    (text,) = xdist_warnings.warnings(config(maxworkerrestart="0"))
     assert "--max-worker-restart=0: a worker that dies is not replaced" in text
 
 
 def test_both() -> None:
-    assert len(losses.warnings(config(dist="loadfile", maxworkerrestart="0"))) == 2
+    assert len(xdist_warnings.warnings(config(dist="loadfile", maxworkerrestart="0"))) == 2

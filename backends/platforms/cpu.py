@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from backends import cpu_stream
 from backends.contract import Device, DeviceError, Memory, Stream
-from backends.cpu_stream import CpuStream
-from backends.platforms import host_regions, torch_build
+from backends.drivers import cpu_stream
+from backends.drivers.cpu_stream import CpuStream
+from backends.platforms import torch_build
 from backends.platforms.contract import Bytes, Region
-from backends.platforms.host_regions import HostRegions
+from backends.platforms.memory import host_regions
+from backends.platforms.memory.host_regions import HostRegions
 from backends.platforms.visible import visible
 
 COUNT_VARIABLE = "KVCONFORM_CPU_DEVICES"

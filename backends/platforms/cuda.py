@@ -8,7 +8,8 @@ from contextlib import suppress
 from functools import cache
 
 from backends.contract import DeviceError
-from backends.platforms import cuda_driver, device_count, torch_build
+from backends.drivers import cuda_memory
+from backends.platforms import device_count, torch_build
 from backends.platforms.gpu_device import GpuDevice
 
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -48,7 +49,7 @@ class CudaPlatform:
 
         if torch.version.cuda is None:
             raise DeviceError(f"torch {torch.__version__} was built without CUDA")
-        return GpuDevice(self.name, index, torch, cuda_driver.load(), torch.version.cuda)
+        return GpuDevice(self.name, index, torch, cuda_memory.load(), torch.version.cuda)
 
 
 def _count() -> int | str:

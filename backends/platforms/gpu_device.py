@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from backends.contract import Device, DeviceError, Memory, Stream
-from backends.platforms import host_regions, hostmap, torch_build
+from backends.drivers.memory import GpuDriver
+from backends.platforms import torch_build
 from backends.platforms.contract import Bytes, Region
-from backends.platforms.device_regions import DeviceRegions
-from backends.platforms.gpu_driver import GpuDriver
-from backends.platforms.host_regions import HostRegions
-from backends.platforms.hostmap import PAGE
-from backends.platforms.registered import REGISTERED_KINDS, registrations, split
+from backends.platforms.memory import host_regions, hostmap
+from backends.platforms.memory.device_regions import DeviceRegions
+from backends.platforms.memory.host_regions import HostRegions
+from backends.platforms.memory.hostmap import PAGE
+from backends.platforms.memory.registered import REGISTERED_KINDS, registrations, split
 from backends.platforms.torch_errors import torch_errors
 
 _PER_THREAD_HANDLE = 2  # cudaStreamPerThread, hipStreamPerThread

@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from backends.contract import DeviceError
-from backends.platforms import hip_driver, torch_build
+from backends.drivers import hip_memory
+from backends.platforms import torch_build
 from backends.platforms.gpu_device import GpuDevice
 from backends.platforms.visible import visible
 
@@ -56,7 +57,7 @@ class RocmPlatform:
 
         if torch.version.hip is None:
             raise DeviceError(f"torch {torch.__version__} was built without ROCm")
-        return GpuDevice(self.name, index, torch, hip_driver.load(), torch.version.hip)
+        return GpuDevice(self.name, index, torch, hip_memory.load(), torch.version.hip)
 
 
 def _device_ids() -> list[str]:

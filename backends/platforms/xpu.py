@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from backends.contract import Device, DeviceError, Memory, Stream
-from backends.platforms import host_regions, hostmap, torch_build
+from backends.platforms import torch_build
 from backends.platforms.contract import Bytes, Region
-from backends.platforms.host_regions import HostRegions
-from backends.platforms.hostmap import PAGE
+from backends.platforms.memory import host_regions, hostmap
+from backends.platforms.memory.host_regions import HostRegions
+from backends.platforms.memory.hostmap import PAGE
 from backends.platforms.torch_errors import torch_errors
 
 VISIBLE_VARIABLE = "ZE_AFFINITY_MASK"

@@ -12,7 +12,7 @@ from math import exp, log
 from backends.contract import Memory
 from conformance.audit.grid import Point
 from conformance.audit.measurements import DEAD_BAND, Measurements
-from conformance.selection.subjects import Selector
+from conformance.subjects.rules import Selector
 
 
 @dataclass(frozen=True)

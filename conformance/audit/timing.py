@@ -19,7 +19,7 @@ from backends.contract import Backend, Direction, Memory, Stream
 from backends.platforms.contract import OpenDevice, Region
 from conformance.audit.grid import Point
 from conformance.device.task import Tools
-from conformance.fill import Content, fill
+from conformance.judge.fill import Content, fill
 
 LIMIT = "one contiguous copy"
 LIMIT_BACKENDS = {"cpu": "batch_dma"}  # torch_copy elsewhere; on a CPU torch starts threads, and waits for them

@@ -22,8 +22,8 @@ from conformance.audit.text import advice_lines, change_lines, summary_lines
 from conformance.commands import CommandError
 from conformance.commands.machine import add_machine_arguments, machine
 from conformance.device.runner import BackendUnavailable, Runner
-from conformance.selection.subjects import Selector, SelectorError, selector_named
 from conformance.selection.table import load_table
+from conformance.subjects.rules import Selector, SelectorError, selector_named
 
 NAME = "audit"
 HELP = "time every backend on this device, and measure what the selection rule loses"

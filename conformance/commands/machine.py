@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance.commands import CommandError
+from conformance.device.case_runner import Bench
 from conformance.device.client import DeviceClient
 from conformance.device.direct import DirectRunner
 from conformance.device.launch import ServerProcess, memory_limit, new_server_address
 from conformance.device.runner import DeviceUnavailable, Runner
 from conformance.device.server import Settings
-from conformance.incidents import IncidentLog
-from conformance.settings import FLOOR_SECONDS, SettingsError, check_deadline, choose_platform
-from conformance.trial import Bench
+from conformance.record.incidents import IncidentLog
+from conformance.session.settings import FLOOR_SECONDS, SettingsError, check_deadline, choose_platform
 
 WORKER = "kvconform"
 

@@ -13,13 +13,13 @@ from conformance.commands import CommandError
 from conformance.commands.machine import Machine, add_machine_arguments, machine
 from conformance.commands.replay import read_trials
 from conformance.device.runner import BackendUnavailable
-from conformance.explain import verdict_text
 from conformance.probe.answers import Answer
 from conformance.probe.attempt import attempt
 from conformance.probe.findings import Finding, findings
 from conformance.probe.questions import Question, questions
-from conformance.selection.subjects import Selector, SelectorError, selector_named
+from conformance.report.explain import verdict_text
 from conformance.selection.table import load_table
+from conformance.subjects.rules import Selector, SelectorError, selector_named
 
 NAME = "probe"
 HELP = "find out what this device can do, each question in a process of its own"

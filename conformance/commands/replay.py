@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backends import platforms
-from conformance import failures
 from conformance.commands import CommandError
 from conformance.commands.machine import Machine, add_machine_arguments, machine
 from conformance.device.runner import BackendUnavailable
-from conformance.explain import verdict_text
-from conformance.settings import FLOOR_SECONDS
-from conformance.verdict import Kind, Verdict
+from conformance.judge.verdict import Kind, Verdict
+from conformance.record import failures
+from conformance.report.explain import verdict_text
+from conformance.session.settings import FLOOR_SECONDS
 from strategies.case import Case, CaseError
 
 NAME = "replay"

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterable
 from itertools import groupby
 
-from conformance import requirements
-from conformance.requirements import Requirement
-from conformance.selection import requirements as selection
+from conformance.requirements import copies
+from conformance.requirements import rules as selection
+from conformance.requirements.copies import Requirement
 
 NAME = "spec"
 HELP = "print the requirements as SPEC.md"
@@ -25,7 +25,7 @@ TITLES = {
 HEAD = """\
 # What must hold
 
-Made from `conformance/requirements.py` and `conformance/selection/requirements.py` by `make spec`; change those, not
+Made from `conformance/requirements/copies.py` and `conformance/requirements/rules.py` by `make spec`; change those, not
 this page. An id is never reused and never changes its meaning. The docstring of each test in `conformance/` names the
 ids that it checks; those of the run itself are checked by the report, when the run has ended.
 
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
 
 def all_requirements() -> tuple[Requirement, ...]:
     """Every requirement of the suite."""
-    return (*requirements.REQUIREMENTS, *selection.REQUIREMENTS)
+    return (*copies.REQUIREMENTS, *selection.REQUIREMENTS)
 
 
 def render() -> str:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backends.platforms.contract import Platform
-from conformance.device.journal import Journal
 from conformance.device.process import DeviceProcess, run_forever
 from conformance.device.protocol import Death
+from conformance.record.journal import Journal
 
 OUTPUT_TAIL = 4096  # bytes kept of what a device process printed
 OUTPUT_MOST = 4 << 20  # bytes of it that take memory; what came before is given back

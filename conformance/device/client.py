@@ -36,9 +36,9 @@ from conformance.device.protocol import (
 from conformance.device.runner import BackendUnavailable, DeviceUnavailable, deadline_seconds
 from conformance.device.server import device_address
 from conformance.device.task import Result, Task
-from conformance.evidence import Evidence, Outcome
-from conformance.fill import Images
-from conformance.job import Job, prepare
+from conformance.execution.prepared import Job, prepare
+from conformance.judge.evidence import Evidence, Outcome
+from conformance.judge.fill import Images
 from strategies.case import Case
 
 CONNECT_SECONDS = 180.0  # for a server that still loads torch

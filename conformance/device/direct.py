@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 from backends import platforms, registry, running
 from backends.contract import Backend, Device, Support
-from conformance.addresses import Descriptors
 from conformance.device.runner import BackendUnavailable, DeviceUnavailable
 from conformance.device.task import Result, Task, Tools, perform
-from conformance.evidence import Evidence
-from conformance.execution import Executor
-from conformance.fill import Images
-from conformance.job import Job, prepare
-from conformance.oracle import Scratch
+from conformance.execution.descriptors import Descriptors
+from conformance.execution.executor import Executor
+from conformance.execution.prepared import Job, prepare
+from conformance.judge.evidence import Evidence
+from conformance.judge.fill import Images
+from conformance.judge.oracle import Scratch
 from strategies.case import Case
 
 

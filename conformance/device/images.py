@@ -7,8 +7,8 @@ import os
 
 import numpy as np
 
-from conformance.addresses import Descriptors
-from conformance.fill import Images
+from conformance.execution.descriptors import Descriptors
+from conformance.judge.fill import Images
 
 ALIGN = 4096
 

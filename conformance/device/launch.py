@@ -12,7 +12,7 @@ from typing import IO
 
 from conformance.device import sockets
 from conformance.device.server import Settings
-from conformance.settings import RunSettings, SettingsError
+from conformance.session.settings import RunSettings, SettingsError
 
 STOP_SECONDS = 15.0
 MEMORY_SHARE = 0.5  # of the machine's memory, over all device processes

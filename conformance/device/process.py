@@ -23,11 +23,11 @@ from backends import registry, running
 from backends.contract import Backend, Device, Memory, Support
 from backends.platforms.contract import OpenDevice, Platform
 from conformance.device import images, sockets
-from conformance.device.journal import Journal
 from conformance.device.protocol import LOADING, Buffer, Describe, Description, Do, Hello, Run, Welcome
 from conformance.device.task import Result, Tools, perform
-from conformance.evidence import Evidence
-from conformance.execution import Executor
+from conformance.execution.executor import Executor
+from conformance.judge.evidence import Evidence
+from conformance.record.journal import Journal
 
 DESCRIBE_SECONDS = 120.0  # to import a backend
 BANDWIDTH_BYTES = 8 << 20

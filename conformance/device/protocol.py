@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from backends.contract import Device, Support
 from conformance.device.task import Task
-from conformance.job import Job
+from conformance.execution.prepared import Job
 
 LOADING = 0  # the ticket of a Describe; those of cases begin at 1
 

@@ -6,9 +6,9 @@ from typing import Protocol
 
 from backends.contract import Device, Support
 from conformance.device.task import Result, Task
-from conformance.evidence import Evidence
-from conformance.fill import Images
-from conformance.job import Job
+from conformance.execution.prepared import Job
+from conformance.judge.evidence import Evidence
+from conformance.judge.fill import Images
 from strategies.case import Case
 
 SLACK = 100.0  # times the time that the bytes and descriptors should take

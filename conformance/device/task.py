@@ -13,7 +13,7 @@ from typing import Any
 
 from backends.contract import Backend
 from backends.platforms.contract import OpenDevice
-from conformance.execution import Executor
+from conformance.execution.executor import Executor
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 
 from backends.contract import Support
 from conformance.device.runner import Runner
-from conformance.oracle import initial
-from conformance.verdict import Kind, Verdict, judge
+from conformance.judge.oracle import initial
+from conformance.judge.verdict import Kind, Verdict, judge
 from strategies.case import Case
 
 EVERYTHING = Support()  # as if the backend had declared no limit

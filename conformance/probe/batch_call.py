@@ -123,7 +123,7 @@ def _attributes(platform: str, how: str) -> bool:
 
 def _cuda(api: str) -> Call:
     """cuMemcpyBatchAsync in the form that the device's facts name: eight arguments or nine."""
-    from backends.cuda_driver import cuda_driver
+    from backends.drivers.cuda import cuda_driver
 
     driver, nine = cuda_driver(), api.endswith("/9")
     prototype = ctypes.CFUNCTYPE(
@@ -136,7 +136,7 @@ def _cuda(api: str) -> Call:
 
 def _rocm(api: str) -> Call:
     """hipMemcpyBatchAsync: nine arguments."""
-    from backends.hip_runtime import hip_runtime
+    from backends.drivers.hip import hip_runtime
 
     runtime = hip_runtime()
     function = runtime.library.hipMemcpyBatchAsync
@@ -147,7 +147,7 @@ def _rocm(api: str) -> Call:
 def _async_call(function: Any, nine: bool, name: Callable[[int], str]) -> Call:
     import torch
 
-    from backends.batch_dma.cuda import ORDER_STREAM, Attributes
+    from backends.copies.batch_dma.cuda import ORDER_STREAM, Attributes
 
     def call(to: Column, source: Column, sizes: Column, attributes: bool) -> str:
         order, first, failed = Attributes(source_access_order=ORDER_STREAM), c_size_t(0), c_size_t(sizes.size)
@@ -163,7 +163,7 @@ def _async_call(function: Any, nine: bool, name: Callable[[int], str]) -> Call:
 
 def _cpu(api: str) -> Call:
     """process_vm_readv: one call, which may stop early."""
-    from backends.batch_dma.cpu import process_vm_readv
+    from backends.copies.batch_dma.cpu import process_vm_readv
 
     def call(to: Column, source: Column, sizes: Column, attributes: bool) -> str:
         try:

@@ -13,9 +13,9 @@ from typing import Any
 from backends.contract import Device
 from backends.selection import Facts
 from conformance.probe.answers import KERNEL_RUNS, NO, USUAL_COUNT, USUAL_PAGE, YES, About, Answer
-from conformance.selection.subjects import Selector
 from conformance.selection.table import Table
 from conformance.selection.words import describe
+from conformance.subjects.rules import Selector
 
 PAGES = (8, 512, 4096, 16384, 28664, 28672, 65536)  # bytes: both sides of the published threshold
 COUNTS = (1, 15, 16, 1024)

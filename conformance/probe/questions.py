@@ -13,9 +13,9 @@ from backends.contract import Device, Direction, Memory
 from backends.selection import BATCH_DMA, TORCH_COPY, TRITON_COPY
 from conformance.device.runner import BackendUnavailable, Runner
 from conformance.device.task import Task
+from conformance.judge.verdict import Kind
 from conformance.probe.answers import KERNEL_RUNS, NO, UNKNOWN, YES, About, Answer
 from conformance.probe.attempt import attempt, outcome_text
-from conformance.verdict import Kind
 from strategies.case import Case, Pool, Tensor
 
 SMALL = (4, 512)  # pages, bytes

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from backends.contract import Direction, Memory
 from backends.selection import Facts
-from conformance.exploring import explore
-from conformance.selection.claims import Claim, disagreements
-from conformance.selection.subjects import Selector
+from conformance.search.explore import explore
+from conformance.selection.properties import Claim, disagreements
 from conformance.selection.table import Table
-from strategies.selection_facts import DIRECTIONS, HOST_KINDS, PLATFORMS, facts
+from conformance.subjects.rules import Selector
+from strategies.draw.facts import DIRECTIONS, HOST_KINDS, PLATFORMS, facts
 
 TOP_UPS = 20  # further searches where Hypothesis ended early (a small domain)
 OnDrawn = Callable[[Claim, bool], None]

@@ -9,9 +9,9 @@ import ctypes
 
 import torch
 
-from backends import cpu_stream
 from backends.contract import Device, Refused, Support
 from backends.descriptors import Descriptors, check
+from backends.drivers import cpu_stream
 
 WORD = 8  # bytes: an example of a limit
 

@@ -16,8 +16,8 @@ from conformance.audit.measurements import Visit
 from conformance.audit.text import advice_lines, cell_text, change_lines, regret_lines, summary_lines
 from conformance.audit.timing import LIMIT
 from conformance.selection.simulated import CPU, CUDA
-from conformance.selection.subjects import BUILT_IN, Selector
 from conformance.selection.table import TABLE, load_table, read_table
+from conformance.subjects.rules import BUILT_IN, Selector
 from tests.audit.made_up import Times, measured
 
 SMALL_LOAD, LARGE_LOAD = Point("load", 512, 64), Point("load", 65536, 64)

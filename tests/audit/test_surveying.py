@@ -220,7 +220,7 @@ def test_bad_input_is_one_line(arguments: list[str], capsys: pytest.CaptureFixtu
 
 
 def skips_the_last(src: Any, dst: Any, sizes: Any, is_src_access_order_any: bool = False) -> None:
-    from backends.torch_copy import TorchCopy
+    from backends.copies.torch_copy import TorchCopy
 
     TorchCopy().copy(src[:-1], dst[:-1], sizes[:-1])
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from backends import cpu_stream
 from backends.contract import Backend
+from backends.drivers import cpu_stream
 
 Row = tuple[int, int, int]  # source offset, destination offset, size; bytes
 

@@ -6,7 +6,7 @@ import ctypes
 from ctypes import c_int, c_size_t, c_void_p
 from typing import Any
 
-from backends.batch_dma.cuda import Attributes
+from backends.copies.batch_dma.cuda import Attributes
 
 _P, _N = c_void_p, c_size_t
 _PROTOTYPES = {

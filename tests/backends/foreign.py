@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from backends.contract import Backend, Device, Support
-from backends.torch_copy import TorchCopy
+from backends.copies.torch_copy import TorchCopy
 
 calls: list[tuple[str, Any]] = []
 

@@ -12,9 +12,10 @@ import pytest
 import torch
 from copy_arena import Arena, Row
 
-from backends import adapters, cpu_stream, running
+from backends import adapters, running
 from backends.adapters import from_callable, swap_blocks
 from backends.contract import Device, Direction, Refused, Support
+from backends.drivers import cpu_stream
 from backends.signatures import SignatureError
 
 ROWS: list[Row] = [(0, 64, 48), (128, 256, 5), (1000, 1000, 0)]

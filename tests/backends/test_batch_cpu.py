@@ -11,12 +11,12 @@ import pytest
 import torch
 from copy_arena import Arena, Row
 
-from backends import cpu_stream
-from backends.batch_dma import BatchDma
-from backends.batch_dma import cpu as batch_cpu
-from backends.batch_dma.cpu import CpuBatch, process_vm_readv
 from backends.contract import Device, DeviceError
+from backends.copies.batch_dma import BatchDma
+from backends.copies.batch_dma import cpu as batch_cpu
+from backends.copies.batch_dma.cpu import CpuBatch, process_vm_readv
 from backends.descriptors import IntArray, check
+from backends.drivers import cpu_stream
 
 
 @pytest.mark.parametrize("side", ["source", "destination"])

@@ -6,10 +6,10 @@ import pytest
 import torch
 from fake_drivers import CONTEXT, SIDE, FakeCuda
 
-from backends.batch_dma.cuda import CudaBatch
 from backends.contract import DeviceError
-from backends.cuda_driver import CudaDriver
+from backends.copies.batch_dma.cuda import CudaBatch
 from backends.descriptors import Descriptors, check
+from backends.drivers.cuda import CudaDriver
 
 STREAM = 0xABC0
 

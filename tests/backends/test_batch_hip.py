@@ -6,10 +6,10 @@ import pytest
 import torch
 from fake_drivers import FakeHip
 
-from backends.batch_dma.hip import HipBatch
 from backends.contract import DeviceError
+from backends.copies.batch_dma.hip import HipBatch
 from backends.descriptors import Descriptors, check
-from backends.hip_runtime import HipRuntime
+from backends.drivers.hip import HipRuntime
 
 STREAM = 0xABC0
 OLD, NEW = 7_02_53210, 7_13_00000

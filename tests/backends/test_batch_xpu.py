@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from backends.batch_dma import BatchDma
-from backends.batch_dma.xpu import XpuBatch
 from backends.contract import Device, Memory, Stream
+from backends.copies.batch_dma import BatchDma
+from backends.copies.batch_dma.xpu import XpuBatch
 from backends.descriptors import Descriptors, check
 
 

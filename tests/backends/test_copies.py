@@ -10,8 +10,9 @@ import pytest
 import torch
 from copy_arena import Arena, Row
 
-from backends import cpu_stream, registry
+from backends import registry
 from backends.contract import Backend, DescriptorError, Device
+from backends.drivers import cpu_stream
 
 BUILT_IN = ("torch_copy", "triton_copy", "batch_dma")
 

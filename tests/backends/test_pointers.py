@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from backends.pointers import is_device, tensor_at, view
+from backends.drivers.pointers import is_device, tensor_at, view
 
 CPU = torch.device("cpu")
 

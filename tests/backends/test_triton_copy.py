@@ -14,11 +14,11 @@ import pytest
 import torch
 from copy_arena import Arena
 
-from backends import cpu_stream
 from backends.contract import REGISTERED_MEMORY, Device, Memory
+from backends.copies.triton_copy import TritonCopy
+from backends.copies.triton_shapes import Shape
 from backends.descriptors import check
-from backends.triton_copy import TritonCopy
-from backends.triton_shapes import Shape
+from backends.drivers import cpu_stream
 
 ROOT = Path(__file__).parents[2]
 BASE = 1 << 40
@@ -28,7 +28,7 @@ BASE = 1 << 40
 def kernel(device: Callable[..., Device]):  # type: ignore[no-untyped-def]
     """The kernel's module, imported as the backend imports it."""
     assert TritonCopy().support(device()).unavailable is None
-    from backends import triton_kernel
+    from backends.copies import triton_kernel
 
     return triton_kernel
 
@@ -170,7 +170,8 @@ def test_an_interpreter_is_not_for_devices(device: Callable[..., Device], kernel
 def test_a_compiler_is_not_for_cpus() -> None:
     """Whoever imported Triton first decided; the copy says so rather than failing in a launch."""
     code = (
-        "import triton, torch; from backends import running, triton_copy; running.use_platform('cpu')\n"
+        "import triton, torch; from backends import running; from backends.copies import triton_copy\n"
+        "running.use_platform('cpu')\n"
         "one = torch.ones(1, dtype=torch.int64)\n"
         "try: triton_copy.TritonCopy().copy(one, one, one)\n"
         "except RuntimeError as error: print(error)"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conformance import failures
+from conformance.record import failures
 from strategies.case import Case
 
 HERE = ("--platform", "cpu", "--isolation", "none")

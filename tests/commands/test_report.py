@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from conformance.device.journal import Journal
-from conformance.report import Report, gather
-from conformance.settings import RunSettings, decide, make_folders
-from conformance.tally import Key, Tally
+from conformance.record.counts import Key, Tally
+from conformance.record.journal import Journal
+from conformance.report.result import Report, gather
+from conformance.session.settings import RunSettings, decide, make_folders
 
 Run = Callable[..., Any]
 

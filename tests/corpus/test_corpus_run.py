@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backends.contract import Direction, Memory
-from conformance.settings import SettingsError, decide
+from conformance.session.settings import SettingsError, decide
 from strategies.case import Case, Pool, Tensor
 from strategies.corpus import PUBLIC
 

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import strategies as st
 from some_cases import load
 
-from conformance import failures
-from conformance import requirements as req
+from conformance.device.case_runner import Bench
 from conformance.device.runner import BackendUnavailable
-from conformance.search import SHRINK_BREAKS, Failure, Plan, search
-from conformance.trial import Bench
-from conformance.verdict import Kind, Verdict
+from conformance.judge.verdict import Kind, Verdict
+from conformance.record import failures
+from conformance.requirements import copies as req
+from conformance.search.search import SHRINK_BREAKS, Failure, Plan, search
 from strategies.case import Case
 from tests.planted.deadly import TRIGGER
 from tests.planted.hunting import bench_at, device_server

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from some_cases import load
 
-from conformance.differences import MOST, Comparison, compare
-from conformance.fill import Bytes
-from conformance.oracle import expected, initial
+from conformance.judge.fill import Bytes
+from conformance.judge.oracle import expected, initial
+from conformance.judge.places import MOST, Comparison, compare
 from strategies.case import Case, Fence, Pool
 from strategies.footprint import destination_footprint, source_footprint
 

@@ -23,14 +23,14 @@ from pathlib import Path
 import pytest
 
 from backends.contract import Direction, Memory
-from backends.platforms import hostmap
+from backends.platforms.memory import hostmap
+from conformance.device.case_runner import Bench
 from conformance.device.direct import DirectRunner
-from conformance.device.journal import Journal
-from conformance.incidents import IncidentLog
-from conformance.report import FAIL, gather
-from conformance.settings import SETTINGS_FILE, WORK, RunSettings
-from conformance.trial import Bench
-from conformance.verdict import Kind
+from conformance.judge.verdict import Kind
+from conformance.record.incidents import IncidentLog
+from conformance.record.journal import Journal
+from conformance.report.result import FAIL, gather
+from conformance.session.settings import SETTINGS_FILE, WORK, RunSettings
 from strategies.case import Case, Pool, Tensor
 
 ROOT = Path(__file__).parents[2]

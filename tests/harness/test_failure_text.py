@@ -8,14 +8,14 @@ import pytest
 from some_cases import load
 
 from backends.contract import Direction, Memory, Stream, Support
-from conformance import failures
-from conformance.evidence import Evidence, Outcome
-from conformance.explain import brief_text, describe, failure_text, run_lines
-from conformance.fill import Images
-from conformance.oracle import initial
-from conformance.search import Failure
-from conformance.trial import Bench
-from conformance.verdict import Verdict, judge
+from conformance.device.case_runner import Bench
+from conformance.judge.evidence import Evidence, Outcome
+from conformance.judge.fill import Images
+from conformance.judge.oracle import initial
+from conformance.judge.verdict import Verdict, judge
+from conformance.record import failures
+from conformance.report.explain import brief_text, describe, failure_text, run_lines
+from conformance.search.search import Failure
 from strategies.case import Case, Fence, Malformed, Pool, Run, Submission, Tensor
 
 PADDED = load(13, source_stride=16, destination_stride=24)

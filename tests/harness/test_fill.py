@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conformance.fill import LENGTH, Bytes, Content, comes_from_source, fill
+from conformance.judge.fill import LENGTH, Bytes, Content, comes_from_source, fill
 
 seeds = st.integers(0, 1 << 40)
 lengths = st.integers(1, 5000)

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from some_cases import load
 
 from backends.contract import Memory, Stream
-from conformance.addresses import Descriptors, offsets
-from conformance.fill import Content, Images, fill
-from conformance.oracle import expected, initial, pieces, sizes
+from conformance.execution.descriptors import Descriptors, offsets
+from conformance.judge.fill import Content, Images, fill
+from conformance.judge.oracle import expected, initial, pieces, sizes
 from strategies.case import Case, Pool, Run
-from strategies.cases import cases, round_trips, undefined_cases
+from strategies.draw.cases import cases, round_trips, undefined_cases
 from strategies.footprint import Footprint, destination_footprint, source_footprint
 from strategies.scope import Scope
 

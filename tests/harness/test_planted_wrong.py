@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.budgets import COPY, MALFORMED, REFUSED, ROUND_TRIP, UNDEFINED, Budget
-from conformance.trial import Bench
-from conformance.verdict import Verdict
+from conformance.device.case_runner import Bench
+from conformance.judge.verdict import Verdict
+from conformance.requirements.budgets import COPY, MALFORMED, REFUSED, ROUND_TRIP, UNDEFINED, Budget
 from tests.planted.faults import FAULTS, MODULE, RIGHT, Fault
 from tests.planted.hunting import Catch, hunt
 

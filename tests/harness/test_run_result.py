@@ -11,13 +11,13 @@ import pytest
 from some_cases import load
 
 from backends.contract import Device, Support
-from conformance import failures
-from conformance.budgets import KINDS, Budget
-from conformance.device.journal import Journal
-from conformance.incidents import Incident, IncidentLog
-from conformance.report import FAIL, INCOMPLETE, PASS, Report, gather
-from conformance.settings import RunSettings, SettingsError, decide, make_folders
-from conformance.tally import Key, Tally
+from conformance.record import failures
+from conformance.record.counts import Key, Tally
+from conformance.record.incidents import Incident, IncidentLog
+from conformance.record.journal import Journal
+from conformance.report.result import FAIL, INCOMPLETE, PASS, Report, gather
+from conformance.requirements.budgets import KINDS, Budget
+from conformance.session.settings import RunSettings, SettingsError, decide, make_folders
 from strategies.case import Case
 
 BACKENDS = ("one", "two")

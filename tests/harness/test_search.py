@@ -14,10 +14,10 @@ import pytest
 from hypothesis import strategies as st
 from some_cases import load
 
-from conformance import requirements as req
-from conformance import search as searching
-from conformance.search import Plan, search, shard_seed, size
-from conformance.verdict import Finding, Kind, Verdict
+from conformance.judge.verdict import Finding, Kind, Verdict
+from conformance.requirements import copies as req
+from conformance.search import search as searching
+from conformance.search.search import Plan, search, shard_seed, size
 from strategies.case import Case, Submission
 from strategies.simplify import simpler, simplify
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.device.journal import SLOT_BYTES, Journal
-from conformance.tally import COLUMNS, ROWS, Count, Key, Tally, read
+from conformance.record.counts import COLUMNS, ROWS, Count, Key, Tally, read
+from conformance.record.journal import SLOT_BYTES, Journal
 
 KEYS = [Key(backend, requirement) for backend in ("one", "another:copy") for requirement in ("A", "B")]
 
@@ -54,7 +54,7 @@ def killed(script: str, folder: Path) -> None:
 def test_counts_survive_sigkill(tmp_path: Path) -> None:
     """What was counted before a SIGKILL is there after it."""
     killed(
-        "import sys, time\nfrom pathlib import Path\nfrom conformance.tally import Key, Tally\n"
+        "import sys, time\nfrom pathlib import Path\nfrom conformance.record.counts import Key, Tally\n"
         "tally = Tally(Path(sys.argv[1]), 'gw0')\n"
         "for _ in range(1000): tally.count(Key('one', 'A'), 'drawn')\n"
         "tally.count(Key('one', 'A'), 'passed', 999)\nprint('ready', flush=True)\ntime.sleep(60)",
@@ -83,7 +83,7 @@ def test_tally_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
 def test_journal_survives_sigkill(tmp_path: Path) -> None:
     """The running case and the one before are named after a SIGKILL."""
     killed(
-        "import sys, time\nfrom pathlib import Path\nfrom conformance.device.journal import Journal\n"
+        "import sys, time\nfrom pathlib import Path\nfrom conformance.record.journal import Journal\n"
         "journal = Journal(Path(sys.argv[1]) / 'j')\n"
         "journal.begin('gw0', 1, 'first', 5.0)\njournal.end()\njournal.begin('gw1', 7, 'second', 5.0)\n"
         "print('ready', flush=True)\ntime.sleep(60)",

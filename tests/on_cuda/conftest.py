@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from backends import platforms
+from conformance.device.case_runner import Bench
 from conformance.device.client import DeviceClient
-from conformance.incidents import IncidentLog
-from conformance.trial import Bench
+from conformance.record.incidents import IncidentLog
 from tests.planted.hunting import device_server
 
 MISSING = platforms.load("cuda").missing()

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from backends.contract import Direction, Memory
-from conformance import requirements as req
-from conformance.trial import Bench
-from conformance.verdict import Kind
-from strategies.ask import ask
+from conformance.device.case_runner import Bench
+from conformance.judge.verdict import Kind
+from conformance.requirements import copies as req
 from strategies.case import Case, Fence, Pool, Submission, Tensor
+from strategies.request import ask
 from tests.planted.hunting import Catch, hunt
 
 PLANTED = "tests.planted.on_cuda"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from backends import running
-from backends.triton_copy import TritonCopy
+from backends.copies.triton_copy import TritonCopy
 
 PAGE, PAGES = 4096, 64
 

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from conformance.search import size
+from conformance.search.search import size
 from tests.planted.faults import FAULTS
 from tests.planted.hunting import bench_at, device_server, hunt
 

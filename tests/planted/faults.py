@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from conformance import requirements as req
-from conformance.budgets import COPY, MALFORMED, REFUSED, UNDEFINED, ClaimKind
-from conformance.search import size
+from conformance.requirements import copies as req
+from conformance.requirements.budgets import COPY, MALFORMED, REFUSED, UNDEFINED, ClaimKind
+from conformance.search.search import size
 from strategies.case import Case
 
 MODULE = "tests.planted.wrong"
@@ -22,7 +22,7 @@ class Fault:
     descriptors: int = 1
     page_bytes: int = 1
     tensors: int = 1
-    oddities: int = 0  # see conformance.search.size
+    oddities: int = 0  # see conformance.search.search.size
     kind: ClaimKind = COPY
     seeds: int = 3  # run seeds tried with drawn cases alone; none where they are too large to be drawn often
     alone: bool = True  # the shrunk case fails without the cases before it; else those decide how small it gets

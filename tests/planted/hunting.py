@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.budgets import COPY, MALFORMED, REFUSED, ROUND_TRIP, UNDEFINED, Budget, ClaimKind
-from conformance.claim import SMOKE_LISTED
+from conformance.claims.claim import SMOKE_LISTED
 from conformance.device import sockets
+from conformance.device.case_runner import Bench
 from conformance.device.client import DeviceClient
 from conformance.device.launch import ServerProcess
 from conformance.device.server import Settings
-from conformance.incidents import IncidentLog
-from conformance.search import Failure, Plan, search, shard_seed
-from conformance.trial import Bench
-from strategies import cases as drawing
-from strategies.ask import ask
+from conformance.record.incidents import IncidentLog
+from conformance.requirements.budgets import COPY, MALFORMED, REFUSED, ROUND_TRIP, UNDEFINED, Budget, ClaimKind
+from conformance.search.search import Failure, Plan, search, shard_seed
 from strategies.case import Case
+from strategies.draw import cases as drawing
 from strategies.must_have import must_have
+from strategies.request import ask
 from strategies.scope import Scope
 
 STRATEGIES = {

@@ -11,9 +11,9 @@ import torch
 import triton
 import triton.language as tl
 
-from backends.batch_dma import BatchDma
-from backends.pointers import is_device
-from backends.triton_copy import TritonCopy
+from backends.copies.batch_dma import BatchDma
+from backends.copies.triton_copy import TritonCopy
+from backends.drivers.pointers import is_device
 
 _PAGEABLE = np.zeros(4096, np.uint8)
 FORBIDDEN = _PAGEABLE.ctypes.data  # pageable host memory: no kernel may read it, on devices without HMM or ATS

@@ -16,9 +16,9 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from backends import cpu_stream
 from backends.contract import Device, Refused, Support
 from backends.descriptors import check
+from backends.drivers import cpu_stream
 
 Row = tuple[int, int, int]  # source address, destination address, bytes
 CHUNK = 8192

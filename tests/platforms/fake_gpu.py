@@ -17,8 +17,8 @@ from typing import Any
 import torch as real_torch
 
 from backends.contract import DeviceError
-from backends.platforms.gpu_driver import SIGNATURES
-from backends.platforms.hostmap import Span
+from backends.drivers.memory import SIGNATURES
+from backends.platforms.memory.hostmap import Span
 
 GRANULE = 64 << 10
 INVALID, OUT_OF_MEMORY = 1, 2

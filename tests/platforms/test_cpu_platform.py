@@ -13,12 +13,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from backends import cpu_stream
 from backends.contract import Device, DeviceError, Memory, Stream
-from backends.platforms import host_regions, hostmap
+from backends.drivers import cpu_stream
 from backends.platforms.contract import OpenDevice
 from backends.platforms.cpu import PLATFORM, CpuDevice
-from backends.platforms.hostmap import PAGE
+from backends.platforms.memory import host_regions, hostmap
+from backends.platforms.memory.hostmap import PAGE
 
 KINDS = [Memory.DEVICE, Memory.PAGEABLE, Memory.SHARED, Memory.READ_ONLY]
 InChild = Callable[[Callable[[], object]], int]

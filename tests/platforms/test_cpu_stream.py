@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from backends import cpu_stream
 from backends.contract import DeviceError
-from backends.cpu_stream import CpuStream
+from backends.drivers import cpu_stream
+from backends.drivers.cpu_stream import CpuStream
 
 
 def test_work_runs_in_the_order_of_submission() -> None:
@@ -99,7 +99,7 @@ def test_a_dropped_stream_ends_its_thread() -> None:
 
 FORK = """
 import os, sys, threading
-from backends import cpu_stream
+from backends.drivers import cpu_stream
 gate = threading.Event()
 cpu_stream.default().submit(gate.wait)
 pid = os.fork()
@@ -115,7 +115,7 @@ cpu_stream.default().synchronize()
 sys.exit(code)
 """
 
-EXIT = "import time; from backends import cpu_stream; cpu_stream.default().submit(lambda: time.sleep(600))"
+EXIT = "import time; from backends.drivers import cpu_stream; cpu_stream.default().submit(lambda: time.sleep(600))"
 
 
 @pytest.mark.parametrize("program", [FORK, EXIT], ids=["a forked child has its own thread", "exit does not wait"])

@@ -13,15 +13,16 @@ import pytest
 from fake_gpu import GRANULE, FakeCuda, FakeHip, FakeLibrary, FakeTorch
 
 from backends.contract import Device, DeviceError, Memory, Stream
-from backends.platforms import gpu_driver, numa
+from backends.drivers import memory as memory_driver
+from backends.drivers.cuda_memory import CudaDriver
+from backends.drivers.hip_memory import HipDriver
+from backends.drivers.memory import GpuDriver
 from backends.platforms.contract import OpenDevice
-from backends.platforms.cuda_driver import CudaDriver
 from backends.platforms.gpu_device import GpuDevice
-from backends.platforms.gpu_driver import GpuDriver
-from backends.platforms.hip_driver import HipDriver
-from backends.platforms.host_regions import SOMETIMES
-from backends.platforms.hostmap import PAGE
-from backends.platforms.registered import PIECE, PIECES, REGISTERED_KINDS, registrations, split
+from backends.platforms.memory import numa
+from backends.platforms.memory.host_regions import SOMETIMES
+from backends.platforms.memory.hostmap import PAGE
+from backends.platforms.memory.registered import PIECE, PIECES, REGISTERED_KINDS, registrations, split
 
 InChild = Callable[[Callable[[], object]], int]
 KINDS = sorted(set(Memory).difference(SOMETIMES), key=lambda kind: kind.value)
@@ -378,11 +379,11 @@ def test_a_driver_that_lacks_a_call_is_too_old() -> None:
 
 def test_structures_have_the_sizes_of_the_headers() -> None:
     """CUmemAllocationProp and CUmemAccessDesc in bytes."""
-    assert ctypes.sizeof(gpu_driver.AllocationProperties) == 32
-    assert ctypes.sizeof(gpu_driver.Access) == 12
+    assert ctypes.sizeof(memory_driver.AllocationProperties) == 32
+    assert ctypes.sizeof(memory_driver.Access) == 12
 
 
 def test_a_loaded_library_is_found_by_its_file_name() -> None:
     """The C library is loaded in every process; an invented one in none."""
-    assert (gpu_driver.loaded_library("libc.so") or gpu_driver.loaded_library("libc-") or "").startswith("/")
-    assert gpu_driver.loaded_library("libinvented.so") is None
+    assert (memory_driver.loaded_library("libc.so") or memory_driver.loaded_library("libc-") or "").startswith("/")
+    assert memory_driver.loaded_library("libinvented.so") is None

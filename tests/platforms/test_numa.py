@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from backends.contract import DeviceError, Memory
-from backends.platforms import host_regions, hostmap, numa
-from backends.platforms.host_regions import HostRegions
+from backends.platforms.memory import host_regions, hostmap, numa
+from backends.platforms.memory.host_regions import HostRegions
 
 
 def machine(root: Path, cpus: dict[int, str], with_memory: str) -> Path:

@@ -11,8 +11,8 @@ from backends.selection import BATCH_DMA, TORCH_COPY, TRITON_COPY, Facts
 from conformance.probe.answers import NO, UNKNOWN, YES, About, Answer
 from conformance.probe.findings import MISSING, OUTDATED, REFUTED, Finding, findings
 from conformance.selection.simulated import CUDA, ROCM
-from conformance.selection.subjects import BUILT_IN, Selector
 from conformance.selection.table import load_table
+from conformance.subjects.rules import BUILT_IN, Selector
 
 TABLE = load_table()
 

@@ -12,10 +12,10 @@ from backends.contract import Direction, Memory
 from conformance import cli
 from conformance.device.direct import DirectRunner
 from conformance.device.task import Task
+from conformance.judge.verdict import Kind
 from conformance.probe.answers import UNKNOWN, YES
 from conformance.probe.attempt import attempt, outcome_text
 from conformance.probe.questions import probe_case, questions
-from conformance.verdict import Kind
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ class LoadsOnly:
         return Support(directions=frozenset({Direction.LOAD}))
 
     def copy(self, src_ptrs: object, dst_ptrs: object, sizes: object, is_src_access_order_any: bool = False) -> None:
-        from backends.torch_copy import TorchCopy
+        from backends.copies.torch_copy import TorchCopy
 
         TorchCopy().copy(src_ptrs, dst_ptrs, sizes)  # type: ignore[arg-type]
 

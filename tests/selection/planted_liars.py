@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from backends.batch_dma import BatchDma
 from backends.contract import Backend, Device, Memory, Support
-from backends.torch_copy import TorchCopy
-from backends.triton_copy import TritonCopy
+from backends.copies.batch_dma import BatchDma
+from backends.copies.torch_copy import TorchCopy
+from backends.copies.triton_copy import TritonCopy
 
 EASY = frozenset({Memory.DEVICE, Memory.PINNED})
 

@@ -11,21 +11,29 @@ from typing import Any
 import pytest
 
 from backends.contract import Direction, Memory, Stream, Support
-from conformance import requirements as req
-from conformance import tally
-from conformance.budgets import CHOSEN, CHOSEN_TAKEN, FACTS, TAKEN, ClaimKind
-from conformance.claim import Claim
+from conformance.claims.claim import Claim
+from conformance.claims.execution_path import Path as Way
+from conformance.claims.execution_path import (
+    Seen,
+    claimed,
+    contradiction,
+    sampled,
+    seen_in,
+    takes_its_path,
+    takes_the_chosen_path,
+)
+from conformance.claims.rule import SelectorClaim, about_choice, facts_of, host_memory, plain_case, union
+from conformance.claims.session import Run
 from conformance.device.task import Result, Task
+from conformance.judge.verdict import Finding, Kind, Verdict
 from conformance.probe.attempt import attempt
-from conformance.run import Run
-from conformance.selected import SelectorClaim, about_choice, facts_of, host_memory, plain_case, union
+from conformance.record import counts as tally
+from conformance.record.counts import Key
+from conformance.requirements import copies as req
+from conformance.requirements.budgets import CHOSEN, CHOSEN_TAKEN, FACTS, TAKEN, ClaimKind
 from conformance.selection.simulated import CPU, CUDA
-from conformance.selection.subjects import Selector
-from conformance.settings import RunSettings, decide, make_folders
-from conformance.taken import Path as Way
-from conformance.taken import Seen, claimed, contradiction, sampled, seen_in, takes_its_path, takes_the_chosen_path
-from conformance.tally import Key
-from conformance.verdict import Finding, Kind, Verdict
+from conformance.session.settings import RunSettings, decide, make_folders
+from conformance.subjects.rules import Selector
 from strategies.scope import Scope
 from tests.selection import planted_rules
 
@@ -327,7 +335,7 @@ def test_copies_are_observed_in_the_device_process(opened: Opened, monkeypatch: 
     runner = opened("built-in", CHOSEN).bench.runner
     names = ("BatchThatIsAKernel", "Honest")
     pairs = [(f"tests.selection.planted_liars:{name}", case.to_json()) for name in names]
-    result = runner.perform(Task("conformance.taken:observe", {"pairs": pairs}))
+    result = runner.perform(Task("conformance.claims.execution_path:observe", {"pairs": pairs}))
     liar, honest = map(Seen.from_json, result.value)
     assert liar.kernels == honest.kernels == ("_copy_tiles",)
     assert "which is a batch call, but the device shows kernels _copy_tiles" in str(contradiction(liar, 64))
@@ -342,7 +350,7 @@ def observed(monkeypatch: pytest.MonkeyPatch, *seen: Seen, trouble: str = "") ->
         return Result(None if trouble else [asdict(seen[min(i, len(seen) - 1)]) for i in range(len(pairs))], trouble)
 
     monkeypatch.setattr("conformance.device.direct.DirectRunner.perform_clean", perform)
-    monkeypatch.setattr("conformance.taken.why_not_observable", lambda platform: None)
+    monkeypatch.setattr("conformance.claims.execution_path.why_not_observable", lambda platform: None)
 
 
 def test_an_honest_backend_holds(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from backends.selection import (
     zero_copy_on,
 )
 from conformance.selection.simulated import CPU, CUDA, KERNEL_LOAD, ROCM, ROCM_REGISTERED_LOAD, XPU
-from strategies.selection_facts import facts
+from strategies.draw.facts import facts
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_zero_copy_on_probed_devices() -> None:
 
 def test_choosing_needs_no_torch() -> None:
     """A process that only draws and judges can ask the rule."""
-    modules = "backends.selection, strategies.selection_facts, conformance.selection.claims"
+    modules = "backends.selection, strategies.draw.facts, conformance.selection.properties"
     code = f"import sys, {modules}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given
 
 from backends.selection import Facts
+from conformance.requirements.rules import PERFORMANCE, SAFETY, TABLE
 from conformance.selection import totality
 from conformance.selection.__main__ import PAGE, main
-from conformance.selection.claims import CLAIMS, disagreements
 from conformance.selection.conditions import PROPERTIES, TableError
+from conformance.selection.properties import CLAIMS, disagreements
 from conformance.selection.render import render
-from conformance.selection.requirements import PERFORMANCE, SAFETY, TABLE
 from conformance.selection.simulated import KERNEL_LOAD
-from conformance.selection.subjects import BUILT_IN
 from conformance.selection.table import TABLE as TABLE_FILE
 from conformance.selection.table import load_table, read_table
 from conformance.selection.totality import problems, situations
-from strategies.selection_facts import facts
+from conformance.subjects.rules import BUILT_IN
+from strategies.draw.facts import facts
 
 OWN = load_table()
 SITUATIONS = situations(OWN)

@@ -14,13 +14,14 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 
 from backends.contract import Direction, Memory
 from backends.selection import BACKENDS, Choice, ChoiceError, Facts, choose
-from conformance.selection import claims, subjects, vllm
-from conformance.selection import requirements as ids
-from conformance.selection.claims import CLAIMS, MANDATORY, disagreements
+from conformance.requirements import rules as ids
+from conformance.selection import properties
+from conformance.selection.properties import CLAIMS, MANDATORY, disagreements
 from conformance.selection.simulated import KERNEL_LOAD, ROCM_REGISTERED_LOAD, SEEDS
-from conformance.selection.subjects import BUILT_IN, Selector, SelectorError, as_selector, load_selector
 from conformance.selection.table import load_table
-from strategies.selection_facts import HOST_KINDS, SOME_BATCH_CALL, facts
+from conformance.subjects import rules, vllm
+from conformance.subjects.rules import BUILT_IN, Selector, SelectorError, as_selector, load_selector
+from strategies.draw.facts import HOST_KINDS, SOME_BATCH_CALL, facts
 
 OWN = load_table()
 GATE = 1000  # drawn facts; a planted fault must be found among them
@@ -218,7 +219,7 @@ def test_planted_fault_is_found_and_shrinks(fault: str) -> None:
 @pytest.mark.parametrize("claim", MANDATORY, ids=lambda claim: claim.id)
 @settings(parent=GATE_SETTINGS, max_examples=150)
 @given(drawn=facts())
-def test_right_selectors_pass(claim: claims.Claim, selector: Selector, drawn: Facts) -> None:
+def test_right_selectors_pass(claim: properties.Claim, selector: Selector, drawn: Facts) -> None:
     """The built-in rule, and an equivalent that shares no code with it."""
     assert disagreements(claim, selector, drawn, OWN) == []
 
@@ -299,7 +300,7 @@ IN_ITS_DOMAIN = facts(
 @pytest.mark.parametrize("claim", MANDATORY, ids=lambda claim: claim.id)
 @settings(parent=GATE_SETTINGS, max_examples=100)
 @given(drawn=IN_ITS_DOMAIN)
-def test_published_rule_passes_where_it_is_meant_to_be_used(claim: claims.Claim, drawn: Facts) -> None:
+def test_published_rule_passes_where_it_is_meant_to_be_used(claim: properties.Claim, drawn: Facts) -> None:
     """vLLM's rule with the ROCm fix agrees with the table on what it looks at."""
     assert NEWER.outside(drawn) is None
     assert disagreements(claim, NEWER, drawn, OWN) == []
@@ -380,7 +381,7 @@ def test_selectors_are_loaded_by_path() -> None:
     """The form package.module:callable; what can't be loaded is said in a sentence."""
     loaded = load_selector("backends.selection:choose")
     assert loaded.ask(LOAD).backend in BACKENDS
-    assert load_selector("conformance.selection.subjects:BUILT_IN") is BUILT_IN
+    assert load_selector("conformance.subjects.rules:BUILT_IN") is BUILT_IN
     for path, text in {
         "backends.selection": "is not of the form package.module:callable",
         "no_such_package.rule:choose": "no_such_package.rule can't be imported",
@@ -396,8 +397,8 @@ def test_selectors_are_loaded_by_path() -> None:
 def test_installed_selectors_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Through the entry point group, by name."""
     point = SimpleNamespace(name="mine", value="mine.rule:choose", load=lambda: choose)
-    monkeypatch.setattr(subjects, "entry_points", lambda group: [point] if group == "kvconform.selectors" else [])
-    assert subjects.installed_selectors() == {"mine": as_selector("mine.rule:choose", choose)}
+    monkeypatch.setattr(rules, "entry_points", lambda group: [point] if group == "kvconform.selectors" else [])
+    assert rules.installed_selectors() == {"mine": as_selector("mine.rule:choose", choose)}
 
 
 def test_selectors_that_return_names_are_judged_by_name() -> None:

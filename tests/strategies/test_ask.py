@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from some_scopes import SCOPES, descriptors
 
 from backends.contract import Direction, Memory, Stream, Support
-from strategies.ask import ask, is_dense, not_tried
 from strategies.case import Case, Fence, Pool, Run, Submission, Tensor
-from strategies.cases import cases
+from strategies.draw.cases import cases
+from strategies.request import ask, is_dense, not_tried
 
 
 @settings(max_examples=150, deadline=None)

@@ -14,7 +14,7 @@ from some_scopes import SCOPES
 
 from backends.contract import Direction, Memory
 from strategies.case import Case, CaseError, Fence, Pool, Run, Submission, Tensor
-from strategies.cases import cases, malformed_cases, round_trips, undefined_cases
+from strategies.draw.cases import cases, malformed_cases, round_trips, undefined_cases
 from strategies.must_have import must_have
 
 TENSOR = Tensor(8, Pool(4, 8), Pool(4, 8), (0, 1), (2, 3))

@@ -11,9 +11,9 @@ from some_scopes import SCOPES
 from backends.contract import Direction, Memory, Stream
 from strategies.axes import AXES, PAIRS, required
 from strategies.case import Case, Fence, Pool, Run, Submission, Tensor
-from strategies.cases import cases
 from strategies.cells import count_cell, page_cell, values
 from strategies.coverage import Coverage, moved_bytes
+from strategies.draw.cases import cases
 from strategies.must_have import must_have
 
 

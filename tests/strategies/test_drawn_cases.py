@@ -13,12 +13,12 @@ from hypothesis.errors import NoSuchExample
 from some_scopes import SCOPES, descriptors
 
 from backends.contract import Direction, Memory, Stream
-from strategies.ask import ask
 from strategies.case import Case, Fence, Malformed, Submission
-from strategies.cases import cases, limits, malformed_cases, refused_cases, round_trips, undefined_cases
 from strategies.cells import values
 from strategies.coverage import moved_bytes
+from strategies.draw.cases import cases, limits, malformed_cases, refused_cases, round_trips, undefined_cases
 from strategies.footprint import DENSE_LIMIT, destination_footprint, source_footprint
+from strategies.request import ask
 from strategies.scope import Scope, back
 from strategies.simplify import simplify
 

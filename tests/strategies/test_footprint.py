@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from some_scopes import SCOPES
 
 from strategies.case import Case, Fence, Pool, Run
-from strategies.cases import cases
+from strategies.draw.cases import cases
 from strategies.footprint import (
     LEAST_GUARD,
     PAGE,

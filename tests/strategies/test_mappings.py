@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import mappings
 from strategies.case import Pool, Tensor
 from strategies.cells import mapping_cells
-from strategies.pools import PER_CHUNK
+from strategies.draw import mappings
+from strategies.draw.pools import PER_CHUNK
 
 PATTERNS = pytest.mark.parametrize("pattern", mappings.PATTERNS, ids=lambda pattern: pattern.__name__)
 

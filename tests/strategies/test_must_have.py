@@ -8,12 +8,12 @@ import re
 import pytest
 from some_scopes import SCOPES
 
-from strategies.ask import ask
 from strategies.axes import AXES, required
 from strategies.case import Fence
 from strategies.coverage import Coverage
 from strategies.footprint import destination_footprint, source_footprint
 from strategies.must_have import must_have
+from strategies.request import ask
 from strategies.scope import Scope
 
 EVERY_SCOPE = pytest.mark.parametrize("scope", SCOPES.values(), ids=SCOPES)

@@ -15,15 +15,15 @@ import pytest
 from some_scopes import AWKWARD, SCOPES
 
 from backends.contract import Memory, Stream
-from conformance import requirements as req
-from conformance.budgets import COPY, MALFORMED, REFUSED, UNDEFINED, Budget, ClaimKind
-from conformance.search import Failure, Plan, search, shard_seed
-from conformance.verdict import Finding, Kind, Verdict
-from strategies.ask import ask
+from conformance.judge.verdict import Finding, Kind, Verdict
+from conformance.requirements import copies as req
+from conformance.requirements.budgets import COPY, MALFORMED, REFUSED, UNDEFINED, Budget, ClaimKind
+from conformance.search.search import Failure, Plan, search, shard_seed
 from strategies.case import Case, Fence, Malformed, Run, Tensor
-from strategies.cases import cases, malformed_cases, refused_cases, undefined_cases
 from strategies.corpus import why_left_out
+from strategies.draw.cases import cases, malformed_cases, refused_cases, undefined_cases
 from strategies.footprint import destination_footprint, source_footprint
+from strategies.request import ask
 from strategies.scope import Scope
 
 SEED, OTHER_SEEDS = 1, (2, 3)

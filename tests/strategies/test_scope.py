@@ -8,7 +8,7 @@ import pytest
 from some_scopes import ACCELERATOR, CPU, SCOPES, XPU
 
 from backends.contract import Direction, Memory, Stream, Support
-from strategies.cases import cases
+from strategies.draw.cases import cases
 from strategies.must_have import must_have
 from strategies.scope import MOST_DESCRIPTORS, PLAINEST, Scope, ScopeError
 

@@ -1,0 +1,1 @@
+"""Memory of every kind, by the page: maps with unmapped edges, registration, NUMA nodes, device regions."""

@@ -1,0 +1,1 @@
+"""Looking for the smallest case that fails: listed ones first, then Hypothesis, then shrinking."""
