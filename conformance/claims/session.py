@@ -16,7 +16,7 @@ from conformance.device.direct import DirectRunner
 from conformance.device.runner import Runner
 from conformance.record.counts import Tally
 from conformance.record.incidents import IncidentLog
-from conformance.session.settings import RunSettings
+from conformance.record.settings import RunSettings
 from strategies.case import Case
 from strategies.coverage import Coverage
 

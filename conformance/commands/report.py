@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from conformance.commands import CommandError
+from conformance.record.settings import SETTINGS_FILE, WORK, RunSettings
 from conformance.report.result import FAIL, PASS, Report, gather
-from conformance.session.settings import SETTINGS_FILE, WORK, RunSettings
 
 NAME = "report"
 HELP = "show a run's report, also of a run that was killed"

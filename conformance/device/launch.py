@@ -12,7 +12,8 @@ from typing import IO
 
 from conformance.device import sockets
 from conformance.device.server import Settings
-from conformance.session.settings import RunSettings, SettingsError
+from conformance.record.settings import RunSettings
+from conformance.session.settings import SettingsError
 
 STOP_SECONDS = 15.0
 MEMORY_SHARE = 0.5  # of the machine's memory, over all device processes

@@ -18,10 +18,10 @@ from conformance.record.counts import Count, Key
 from conformance.record.incidents import Incident, IncidentLog
 from conformance.record.journal import Journal
 from conformance.record.ledger import Ledger, read_ledger
+from conformance.record.settings import RunSettings
 from conformance.report.explain import run_lines
 from conformance.report.shortfalls import count_reasons, coverage_gaps, coverage_line, left_out, test_reasons
 from conformance.requirements.copies import REQUIREMENTS
-from conformance.session.settings import RunSettings
 
 PASS, FAIL, INCOMPLETE = "pass", "fail", "incomplete"
 

@@ -7,10 +7,10 @@ from typing import Any
 from backends.contract import Device, Support
 from conformance.record.counts import Count, Key
 from conformance.record.ledger import Ledger
+from conformance.record.settings import RunSettings
 from conformance.requirements import copies as req
 from conformance.requirements.budgets import COPY, KINDS, Budget
 from conformance.requirements.copies import REQUIREMENTS
-from conformance.session.settings import RunSettings
 from strategies.coverage import Coverage
 from strategies.scope import Scope
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform as host
 from importlib.metadata import PackageNotFoundError, version
 
+from conformance.record.settings import RunSettings
 from conformance.requirements.budgets import CASES, Budget
-from conformance.session.settings import RunSettings
 
 PACKAGES = ("torch", "triton", "hypothesis", "pytest", "pytest-xdist", "numpy")
 

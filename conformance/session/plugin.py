@@ -16,12 +16,13 @@ from conformance.claims.claim import Claim
 from conformance.claims.session import Run
 from conformance.commands.check_backend import wrong_name
 from conformance.device.launch import ServerProcess, memory_limit, new_server_address
+from conformance.record.settings import RunSettings
 from conformance.report.result import Report, gather
 from conformance.requirements.budgets import ClaimKind
 from conformance.session import xdist_warnings
 from conformance.session.header import header_lines
 from conformance.session.remote_workers import move_in, pack, unpack
-from conformance.session.settings import RunSettings, SettingsError, decide, make_folders
+from conformance.session.settings import SettingsError, decide, make_folders
 
 SETTINGS = pytest.StashKey[RunSettings]()
 SERVER = pytest.StashKey[ServerProcess]()

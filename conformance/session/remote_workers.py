@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from conformance.session.settings import RunSettings, choose_platform, make_folders
+from conformance.record.settings import RunSettings
+from conformance.session.settings import choose_platform, make_folders
 
 APPENDED = ("incidents.jsonl", "deaths.jsonl")
 FAILURES = "failures"

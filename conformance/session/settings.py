@@ -3,62 +3,25 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import math
 import os
 import secrets
 import shutil
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from backends import platforms, registry
 from backends.contract import DeviceError
 from backends.platforms import PlatformError
+from conformance.record.settings import SETTINGS_FILE, RunSettings
 from conformance.requirements.budgets import Budget
 from conformance.subjects.rules import SelectorError, selector_named
 
 FLOOR_SECONDS = 10.0
-WORK = "kvconform-work"  # a name of our own: the folder is removed when the run ends
-SETTINGS_FILE = "settings.json"
 
 
 class SettingsError(ValueError):
     """An option that can't be met: the text names it and says what to do."""
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """Plain data, JSON both ways."""
-
-    platform: str
-    devices: tuple[int, ...]
-    backends: tuple[str, ...]
-    chosen_backends: bool  # named by the user, so that one which can't run is a failure
-    budget: str
-    report: str  # folder
-    seed: int
-    isolation: str  # "process" or "none"
-    address: str  # of the server of device processes; "" with isolation none
-    floor_seconds: float  # the shortest deadline of a case
-    database: str  # folder of Hypothesis's database, or "" for none
-    elsewhere: bool = False  # a worker on another host than the run's
-    selector: str = "built-in"  # the selection rule under test, as named by the user
-    corpus: tuple[str, ...] = ()  # folders of cases that are run first
-
-    @property
-    def work(self) -> Path:
-        """Where a run keeps what it needs while it runs: journals, counts, deaths."""
-        return Path(self.report) / WORK
-
-    def dumps(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def loads(cls, text: str) -> RunSettings:
-        data = json.loads(text)
-        lists = {name: tuple(data.get(name, ())) for name in ("devices", "backends", "corpus")}
-        return cls(**{**data, **lists})
 
 
 def decide(

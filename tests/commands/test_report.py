@@ -11,8 +11,9 @@ import pytest
 
 from conformance.record.counts import Key, Tally
 from conformance.record.journal import Journal
+from conformance.record.settings import RunSettings
 from conformance.report.result import Report, gather
-from conformance.session.settings import RunSettings, decide, make_folders
+from conformance.session.settings import decide, make_folders
 
 Run = Callable[..., Any]
 

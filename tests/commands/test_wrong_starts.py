@@ -13,12 +13,14 @@ import pytest
 
 from conformance.device.client import DeviceClient
 from conformance.device.launch import memory_limit
-from conformance.session.settings import RunSettings, SettingsError, decide, make_folders
+from conformance.record.settings import RunSettings
+from conformance.session.settings import SettingsError, decide, make_folders
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
 import sys
-from conformance.session.settings import RunSettings, make_folders
+from conformance.record.settings import RunSettings
+from conformance.session.settings import make_folders
 make_folders(RunSettings.loads(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

@@ -29,8 +29,8 @@ from conformance.device.direct import DirectRunner
 from conformance.judge.verdict import Kind
 from conformance.record.incidents import IncidentLog
 from conformance.record.journal import Journal
+from conformance.record.settings import SETTINGS_FILE, WORK, RunSettings
 from conformance.report.result import FAIL, gather
-from conformance.session.settings import SETTINGS_FILE, WORK, RunSettings
 from strategies.case import Case, Pool, Tensor
 
 ROOT = Path(__file__).parents[2]

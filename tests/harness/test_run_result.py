@@ -15,9 +15,10 @@ from conformance.record import failures
 from conformance.record.counts import Key, Tally
 from conformance.record.incidents import Incident, IncidentLog
 from conformance.record.journal import Journal
+from conformance.record.settings import RunSettings
 from conformance.report.result import FAIL, INCOMPLETE, PASS, Report, gather
 from conformance.requirements.budgets import KINDS, Budget
-from conformance.session.settings import RunSettings, SettingsError, decide, make_folders
+from conformance.session.settings import SettingsError, decide, make_folders
 from strategies.case import Case
 
 BACKENDS = ("one", "two")

@@ -29,10 +29,11 @@ from conformance.judge.verdict import Finding, Kind, Verdict
 from conformance.probe.attempt import attempt
 from conformance.record import counts as tally
 from conformance.record.counts import Key
+from conformance.record.settings import RunSettings
 from conformance.requirements import copies as req
 from conformance.requirements.budgets import CHOSEN, CHOSEN_TAKEN, FACTS, TAKEN, ClaimKind
 from conformance.selection.simulated import CPU, CUDA
-from conformance.session.settings import RunSettings, decide, make_folders
+from conformance.session.settings import decide, make_folders
 from conformance.subjects.rules import Selector
 from strategies.scope import Scope
 from tests.selection import planted_rules
